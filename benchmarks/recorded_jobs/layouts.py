@@ -22,7 +22,7 @@ from benchmarks.recorded_jobs.made_job import DATA_FAULTS, FAULTS, LAYOUTS, RANK
 from graphstore.model import Reason, TensorIO, Verdict
 
 SITES = {
-    "kernel_on_one_rank": "rank1/Module.blocks.1.q.",
+    "kernel_on_one_rank": "rank1/Module.blocks.1.q",
     "all_reduce_means": "ranks0-1/Module.blocks.1.down",
     "all_reduce_missing": "Module.blocks.1.",
 }
@@ -38,6 +38,8 @@ class Case:
     seed: int
     layout: str
     fault: str = ""
+    fused: str = ""
+    """The side that has queries, keys and values of one layer; "" for none."""
 
     @property
     def site(self) -> str:
@@ -65,12 +67,20 @@ def cases(seed: int) -> Iterator[Case]:
         yield Case(seed, "tensor", fault)
     for fault in DATA_FAULTS:
         yield Case(seed, "data", fault)
+    for side in ("golden", "device"):
+        for layout in LAYOUTS:
+            yield Case(seed, layout, fused=side)
+        for fault in ("kernel_on_one_rank", "all_reduce_means", "kernel_zeroes_a_channel"):
+            yield Case(seed, "tensor", fault, fused=side)
 
 
 def judged(case: Case, folder: Path) -> Outcome:
     """Compare the job of *case* with golden's run, both written below *folder*."""
-    golden = Job(seed=case.seed).run(folder / "golden")
-    device = Job(seed=case.seed, layout=case.layout, dtype="bfloat16", fault=case.fault)
+    golden = Job(seed=case.seed, fused=case.fused == "golden").run(folder / "golden")
+    fused = case.fused == "device"
+    device = Job(
+        seed=case.seed, layout=case.layout, dtype="bfloat16", fault=case.fault, fused=fused
+    )
     job = device.run(folder / "device")
     data = dg.compare(golden, golden, job, job).data
     outputs = [
@@ -103,6 +113,7 @@ def main() -> None:
             right.append(is_right(case, outcome))
             words = "right" if right[-1] else f"WRONG {outcome.first}"
             name = f"{case.seed} {case.layout} {case.fault or 'healthy'}"
+            name += f", fused on the {case.fused}'s side" if case.fused else ""
             print(f"{name}: {outcome.verdict.value} {outcome.share:.2f} {words}", flush=True)
     print(f"{sum(right)} of {len(right)} right")
 

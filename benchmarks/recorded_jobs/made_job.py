@@ -176,7 +176,8 @@ class Recorder:
 
 
 class Job:
-    """A step of a job of *layout*; :meth:`run` records it."""
+    """A step of a job of *layout*; :meth:`run` records it. *fused*: a block has its queries, keys
+    and values of one layer."""
 
     def __init__(
         self,
@@ -188,8 +189,9 @@ class Job:
         fault: str = "",
         ranks: int = 2,
         blocks: int = BLOCKS,
+        fused: bool = False,
     ) -> None:
-        self.layout, self.dtype, self.blocks = layout, dtype, blocks
+        self.layout, self.dtype, self.blocks, self.fused = layout, dtype, blocks, fused
         self.fault = {**FAULTS, **JOB_FAULTS, **DATA_FAULTS}.get(fault)
         self.sums: Ranks = {}
         self.number = 1 if layout == "single" else ranks
@@ -304,7 +306,9 @@ class Job:
             made = made.copy()
             made[..., 5] = 0
         copies = ("kernel_on_one_rank", "kernel_of_a_copy", "kernel_of_a_stage")
-        if frame == "blocks.1.q" and any(self._has(each, rank) for each in copies):
+        if frame in ("blocks.1.q", "blocks.1.qkv") and any(
+            self._has(each, rank) for each in copies
+        ):
             made = made.copy()
             made[..., 3] = 0
         if frame == "blocks.1.down" and name.startswith("Distributed.all_reduce"):
@@ -347,8 +351,11 @@ class Job:
         return parts
 
     def _right_parts(self, name: str) -> Ranks:
+        path, _, kind = name.rpartition(".")
+        if kind == "qkv":
+            parts = [self._right_parts(f"{path}.{each}") for each in kind]
+            return {rank: np.concatenate([part[rank] for part in parts]) for rank in parts[0]}
         value = self.weights[name]
-        kind = name.rpartition(".")[2]
         if self.layout == "tensor" and kind in ("q", "k", "v", "up"):
             return dict(enumerate(np.split(value, self.number, 0)))
         if self.layout == "tensor" and kind in ("o", "down"):
@@ -398,9 +405,13 @@ class Job:
         def split(a: Array) -> Array:
             return a.reshape(*a.shape[:2], heads, -1).transpose(0, 2, 1, 3)
 
-        q, k, v = (
-            {r: split(a) for r, a in self._linear(f"blocks.{block}.{n}", x).items()} for n in "qkv"
-        )
+        if self.fused:
+            made = self._linear(f"blocks.{block}.qkv", x)
+            thirds = {r: np.split(a, 3, -1) for r, a in made.items()}
+            projected = [{r: each[at] for r, each in thirds.items()} for at in range(3)]
+        else:
+            projected = [self._linear(f"blocks.{block}.{name}", x) for name in "qkv"]
+        q, k, v = ({r: split(a) for r, a in each.items()} for each in projected)
         frame = f"attention {block}"
         turned = {rank: value.transpose(0, 1, 3, 2) for rank, value in k.items()}
         scores = self.call("Torch.matmul", lambda a, b: a @ b, q, turned, frame=frame)

@@ -27,15 +27,18 @@ _FEW = 0.1
 class RankLayout:
     """``placements`` are those of the weights and of the data; ``weights`` the parts of axes that
     the rank has of weights, most of them first; ``data`` by micro batch those of the data, by axis,
-    and ``data_shape`` the shape of the data in golden, () where that is not known."""
+    and ``data_shape`` the shape of the data in golden, () where that is not known. ``mapping`` says
+    which layers are which of golden's that have other names."""
 
     placements: tuple[Placement, ...]
     weights: tuple[AxisShare, ...]
     data: Mapping[int, Mapping[int, AxisShare]]
     data_shape: tuple[int, ...]
+    mapping: tuple[str, ...] = ()
 
     def sentences(self) -> Iterator[str]:
         """What the rank has of golden's weights and data, as lines for the user."""
+        yield from self.mapping
         parts: dict[str, list[str]] = {}
         for placement in self.placements:
             parts.setdefault(_how(placement), []).append(placement.name)
@@ -130,14 +133,20 @@ def _weights(
 ) -> Iterator[Placement]:
     readers = {op.id: op.type for op in device.ops}
     originals = {parameter(name, {}): key for name, key in parameter_places(golden).items()}
-    for name, key in parameter_places(device).items():
+    rows: dict[str, tuple[AxisShare, ...]] = {}
+    # a bias has the rows its weight has: its own values are few, and often alike
+    places = sorted(parameter_places(device).items(), key=lambda item: -_axes(device_dump, item[1]))
+    for name, key in places:
         own = device_dump.tensors.get(key)
         title = parameter(name, names)
         other = golden_dump.tensors.get(originals.get(title, key)) if title in originals else None
         if own is None or other is None or own.shape is None or other.shape is None:
             continue
-        runs = _located(own, other)
+        layer = parameter(name, {}).partition(" ")[0]
+        runs = _located(own, other, rows.get(layer, ()))
         parts = () if runs is None else tuple(runs.items())
+        if runs and 0 in runs:
+            rows.setdefault(layer, (AxisShare("", runs[0], other.shape[0]),))
         reader, here, is_there = readers[key[0]], parameter(name, {}), runs is not None
         yield Placement(PlacedAs.WEIGHT, here, title, parts, other.shape, reader, is_there)
 
@@ -189,9 +198,16 @@ def _data_shape(golden: ModelGraph, dump: DumpIndex) -> tuple[int, ...]:
     return ()
 
 
-def _located(own: DumpTensorRef, golden: DumpTensorRef) -> dict[int, Runs] | None:
+def _axes(dump: DumpIndex, key: TensorKey) -> int:
+    ref = dump.tensors.get(key)
+    return 0 if ref is None or ref.shape is None else len(ref.shape)
+
+
+def _located(
+    own: DumpTensorRef, golden: DumpTensorRef, shares: tuple[AxisShare, ...] = ()
+) -> dict[int, Runs] | None:
     ours, theirs = values_of(own), values_of(golden)
-    return None if ours is None or theirs is None else located(ours, theirs)
+    return None if ours is None or theirs is None else located(ours, theirs, shares)
 
 
 def values_of(ref: DumpTensorRef) -> Array | None:

@@ -17,8 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from divergraph.layouts.fused_calls import with_fused_layers
+from divergraph.layouts.fused_layers import fused_layers, sentences
 from divergraph.layouts.locating import cut
-from divergraph.layouts.names import proposed_names
+from divergraph.layouts.names import proposed_names, sentences_of_names
 from divergraph.layouts.placements import Placement
 from divergraph.layouts.rank_layout import (
     RankLayout,
@@ -82,9 +84,12 @@ def resharded(
 ) -> Resharded | None:
     """Golden's run as the rank with the graph *device* has it; None where the rank's weights and
     data do not say."""
+    fused = fused_layers(golden, golden_dump, device, device_dump)
+    golden, golden_dump = with_fused_layers(golden, golden_dump, fused)
     names = proposed_names(golden, golden_dump, device, device_dump)
     calls = twins(golden, device, names)
     layout = rank_layout(golden, golden_dump, device, device_dump, calls, names)
+    layout = replace(layout, mapping=(*sentences(fused), *sentences_of_names(names)))
     if not layout.is_proved:
         return None
     return _Resharding(golden, golden_dump, device, device_dump, calls, layout, names).run()

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from divergraph.graphs.lineage import Lineage, link_graphs
 from divergraph.inputs.sources import DumpSource, GraphSource
+from divergraph.layouts.fused_layers import other_names
 from divergraph.layouts.jobs import job_resharded, unread_data
 from divergraph.layouts.resharding import resharded
 from divergraph.thresholds.recorded.call_pairs import CallPairs
@@ -40,7 +41,8 @@ def in_device_layout(
     lineage = link(golden.graph, device.graph)
     if not lineage.recorded:
         return golden, golden_dump
-    if not layout_difference(CallPairs(device.graph, golden.graph, lineage.links, ())):
+    pairs = CallPairs(device.graph, golden.graph, lineage.links, ())
+    if not layout_difference(pairs) and not other_names(golden.graph, device.graph):
         return golden, golden_dump
     found = resharded(golden.graph, golden_dump.index, device.graph, device_dump.index)
     if found is None:

@@ -63,6 +63,7 @@ def twins(golden: ModelGraph, device: ModelGraph, names: Mapping[str, str]) -> T
     """The golden calls of the calls of *device*; *names* are paths of modules of *device* by which
     golden has other paths."""
     usual = _calls_of_modules(golden)
+    types = {call.path: call.type for op in golden.ops if (call := ModuleCall.of(op.name))}
     count = _micro_batches(usual, _calls_of_modules(device), names)
     numbers = _numbers(device, names, usual) if count > 1 else dict.fromkeys(device.op_index(), 0)
 
@@ -72,7 +73,7 @@ def twins(golden: ModelGraph, device: ModelGraph, names: Mapping[str, str]) -> T
             return name
         path = golden_path(call.path, names)
         number = call.number % max(usual.get(path, 1), 1) if count > 1 else call.number
-        return call._replace(path=path, number=number).name
+        return call._replace(path=path, type=types.get(path, call.type), number=number).name
 
     originals = golden.op_index()
     plain_golden = replace(golden, ops=tuple(map(_unshaped, golden.ops)))

@@ -104,7 +104,7 @@ class DumpTensorRef:
     crc32: int | None = None
     axes: tuple[int, ...] = ()
     axes_assumed: bool = False
-    derived: TensorCut | TensorProduct | None = None
+    derived: TensorCut | TensorProduct | TensorJoin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +123,14 @@ class TensorProduct:
 
     left: DumpTensorRef
     right: DumpTensorRef
+
+
+@dataclass(frozen=True, slots=True)
+class TensorJoin:
+    """``parts`` one after the other along ``axis``: what one call makes for several of golden's."""
+
+    parts: tuple[DumpTensorRef, ...]
+    axis: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphstore.errors import ImportFormatError
-from graphstore.model import DType, DumpFormat, DumpTensorRef, TensorCut, TensorProduct
+from graphstore.model import (
+    DType,
+    DumpFormat,
+    DumpTensorRef,
+    TensorCut,
+    TensorJoin,
+    TensorProduct,
+)
 from importers.dumps.arrays.npy import (
     MOST_BYTES,
     NpyHeader,
@@ -90,12 +97,14 @@ def _read_by_its_reader(ref: DumpTensorRef) -> NDArray[np.generic]:
     return values
 
 
-def _derived(derived: TensorCut | TensorProduct) -> NDArray[np.generic]:
+def _derived(derived: TensorCut | TensorProduct | TensorJoin) -> NDArray[np.generic]:
     """The values of a tensor that lies in no file, computed in float64 and rounded once."""
     values: NDArray[np.generic]
     if isinstance(derived, TensorProduct):
         left, right = read_array(derived.left), read_array(derived.right)
         values = (left.astype(np.float64) @ right.astype(np.float64).T).astype(np.float32)
+    elif isinstance(derived, TensorJoin):
+        values = np.concatenate([read_array(part) for part in derived.parts], derived.axis)
     else:
         values = read_array(derived.whole)
         for axis, runs in derived.runs:

@@ -38,6 +38,42 @@ def test_what_each_rank_has_is_said(golden, tmp_path):
     assert "half 2 of 2 of its rows (column parallel)" in said
 
 
+def with_other_names(job: Path) -> Path:
+    """The recorded *job* of a model that calls its modules otherwise."""
+    for text in job.rglob("*.json"):
+        text.write_text(named_otherwise(text.read_text()))
+    for values in list(job.rglob("*.npy")):
+        values.rename(values.with_name(named_otherwise(values.name)))
+    return job
+
+
+def named_otherwise(text: str) -> str:
+    return text.replace("Module.blocks.", "Module.decoder.layers.").replace(".down.", ".fc2.")
+
+
+@pytest.mark.parametrize("is_fused", [True, False], ids=["device fused", "golden fused"])
+def test_layers_fused_on_one_side_and_of_other_names_are_mapped(is_fused, tmp_path):
+    golden = Job(seed=3, fused=not is_fused).run(tmp_path / "golden")
+    options = {"seed": 3, "layout": "tensor", "dtype": "bfloat16", "fused": is_fused}
+    device = with_other_names(Job(**options).run(tmp_path / "device"))
+    run = dg.compare(golden, golden, device, device)
+    assert run.verdict is Verdict.WITHIN_ROUNDING
+    said = "\n".join(run.record.warnings)
+    fused = (
+        "golden's q, k and v are the rank's decoder.layers.*.qkv in each of 3 layers: their rows "
+        "one after the other"
+    )
+    part = "the rank's decoder.layers.*.k has rows 48 to 63 of golden's qkv in each of 3 layers"
+    assert (fused if is_fused else part) in said
+    assert "the rank's decoder.layers.0.fc2 is golden's blocks.0.down, and 2 more modules" in said
+    outputs = [item for item in run.data.comparisons if item.io is TensorIO.OUTPUT]
+    assert all(item.compared or item.reason is Reason.ADDEND for item in outputs)
+    faulty = with_other_names(Job(**options, fault="kernel_on_one_rank").run(tmp_path / "faulty"))
+    (origin,) = dg.compare(golden, golden, faulty, faulty).data.origins
+    site = "rank1/Module.decoder.layers.1.qkv." if is_fused else "rank1/Module.decoder.layers.1.q."
+    assert site in origin.op
+
+
 def test_a_sum_where_golden_has_the_mean_is_said(golden, tmp_path):
     device = Job(seed=3, layout="data", fault="gradients_added_up").run(tmp_path / "job")
     run = dg.compare(golden, golden, device, device)

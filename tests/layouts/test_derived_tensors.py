@@ -12,6 +12,7 @@ from graphstore.model import (
     DumpTensorRef,
     TensorCut,
     TensorIO,
+    TensorJoin,
     TensorProduct,
 )
 from importers.dumps.arrays.npy import read_npy_header
@@ -52,3 +53,11 @@ def test_addends_of_a_product_add_up_to_it(tmp_path):
         addend = replace(refs[0], shape=(3, 5), derived=TensorProduct(*parts))
         addends.append(read_array(addend))
     assert np.allclose(sum(addends), left @ right.T, atol=1e-6)
+
+
+def test_parts_side_by_side(tmp_path):
+    values = np.arange(12, dtype=np.float32).reshape(3, 4)
+    whole = dumped(tmp_path / "whole.npy", values)
+    end = replace(whole, shape=(3, 1), derived=TensorCut(whole, ((1, ((3, 4),)),)))
+    joined = read_array(replace(whole, shape=(3, 5), derived=TensorJoin((end, whole), 1)))
+    assert np.array_equal(joined, np.concatenate([values[:, 3:], values], 1))

@@ -30,7 +30,7 @@ def placed(kind, runs, *, golden="q weight", reader="linear", shape=(12, 8)) -> 
             "vocabulary",
             "third 2 of 3 of its words",
         ),
-        (placed(WEIGHT, (), golden="k weight"), "pipeline", "all of what golden calls k weight"),
+        (placed(WEIGHT, (), golden="k weight"), "pipeline", "all of it, by another name"),
         (placed(DATA, ((0, ((0, 6),)),)), "batch", "half 1 of 2 of the batch"),
         (placed(DATA, ((1, ((4, 8),)),)), "sequence", "half 2 of 2 of the sequence"),
         (

@@ -108,11 +108,12 @@ class _Pairing:
         named = {plain_name(op.name): op for op in reversed(self.golden.ops)}
         for op in self.device.ops:
             twin = named.get(plain_name(op.name))
-            if twin is not None and _is_module(op) and twin.type == op.type:
+            if twin is not None and _is_module(op):
                 self._take(op, twin)
         for device, golden in self._bodies():
             self._align(device, golden)
         self._align(_there(self.device.ops), _there(self.golden.ops))
+        self._modules()
         self._backwards()
         # of what is left, a way back may have no way there, as where it was left out of the dump
         self._align(
@@ -174,6 +175,19 @@ class _Pairing:
         for some, others in gaps.values():
             for x, y in aligned([key(op) for op in some], [key(op) for op in others]):
                 yield some[x], others[y]
+
+    def _modules(self) -> None:
+        """A module of another name is the one that makes the same calls."""
+        golden = {op.name: op for op in self.golden.ops}
+        inside: dict[str, set[str]] = {}
+        for op in self.device.ops:  # a module comes after what it calls
+            if _is_module(op) and op.id not in self.twins:
+                bodies = inside.get(op.name, set())
+                twin = golden.get(next(iter(bodies))) if len(bodies) == 1 else None
+                if twin is not None and CallName.of(twin.name).way == CallName.of(op.name).way:
+                    self._take(op, twin)
+            if op.subgraph and op.id in self.twins:
+                inside.setdefault(op.subgraph, set()).add(self.twins[op.id].subgraph)
 
     def _backwards(self) -> None:
         """A way back is the one of its way there."""

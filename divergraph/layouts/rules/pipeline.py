@@ -1,6 +1,6 @@
 """A pipeline, or expert parallelism, where ranks number what they have from 0.
 
-The weights tell which layers or experts of golden these are (``names``).
+The weights tell which layers or experts of golden these are (``names``), which is said once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class _Pipeline:
         is_renamed = placement.kind is PlacedAs.WEIGHT and placement.name != placement.golden
         if not is_renamed or placement.runs or not placement.proved:
             return ""
-        return f"all of what golden calls {placement.golden}"
+        return "all of it, by another name"
 
 
 RULE = _Pipeline()
