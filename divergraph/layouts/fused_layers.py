@@ -31,8 +31,8 @@ NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Rows:
-    """Rows ``start`` to ``stop`` of those that the golden layer number ``layer`` of several has."""
+class LayerRows:
+    """LayerRows ``start`` to ``stop`` of those that the golden layer number ``layer`` of several has."""
 
     layer: int
     start: int
@@ -47,7 +47,7 @@ class FusedLayer:
 
     path: str
     layers: tuple[str, ...]
-    rows: tuple[Rows, ...]
+    rows: tuple[LayerRows, ...]
 
     @property
     def golden_path(self) -> str:
@@ -100,7 +100,7 @@ def sentences(layers: Sequence[FusedLayer]) -> Iterator[str]:
             yield f"golden's {said} are the rank's {path}{of}: their rows {order}"
 
 
-def _kind(layer: FusedLayer) -> tuple[str, tuple[str, ...], tuple[Rows, ...]]:
+def _kind(layer: FusedLayer) -> tuple[str, tuple[str, ...], tuple[LayerRows, ...]]:
     names = tuple(name.rpartition(".")[2] for name in layer.layers)
     return NUMBER.sub("*", layer.path), names, layer.rows
 
@@ -182,7 +182,9 @@ def _whole(
     if len(layers) > 1 and size < sum(lengths[name] for name in layers):
         runs = [(name, 0, lengths[name]) for name in layers]
     return FusedLayer(
-        path, layers, tuple(Rows(layers.index(name), start, stop) for name, start, stop in runs)
+        path,
+        layers,
+        tuple(LayerRows(layers.index(name), start, stop) for name, start, stop in runs),
     )
 
 
