@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -16,12 +17,13 @@ from divergraph.ask.memory.authors import author_name
 from divergraph.ask.memory.notes import add_note, list_notes
 from divergraph.ask.questions.tensor import TensorQuestion
 from divergraph.ask.sentences import ROLE_WORDS
+from divergraph.present.pictures.svg import tensor_drawings
+from divergraph.present.pictures.tensor_pictures import tensor_pictures
 from divergraph.server.answering import Answering, check_role, user_of
 from divergraph.server.login.people import check_link
 from divergraph.server.pages.links import Links, exact_query
 from divergraph.server.pages.pictures.near_ops import near_ops
 from divergraph.server.pages.pictures.neighbourhood import COLOURS, STEPS, neighbourhood
-from divergraph.server.pages.pictures.tensor_pictures import TensorPictures, tensor_pictures
 from divergraph.server.pages.rendering import Pages
 from divergraph.server.roots import Roots
 from divergraph.server.tokens import UserRole
@@ -106,7 +108,8 @@ class SingleOpPage:
 
     def _values(self, run: str, op: str, wanted: str) -> Mapping[str, Any]:
         """The pictures of the tensor *wanted*, ``output:0``; or why there are none."""
-        nothing: dict[str, Any] = {"pictures": None, "worst": (), "no_pictures": ""}
+        nothing: dict[str, Any] = {"pictures": None, "drawings": (), "worst": ()}
+        nothing["no_pictures"] = ""
         if not wanted:
             return nothing
         io, _, port = wanted.partition(":")
@@ -124,5 +127,11 @@ class SingleOpPage:
             return nothing | {"no_pictures": error.detail}
         except DivergraphError as error:
             return nothing | {"no_pictures": error.what}
-        pictures: TensorPictures = tensor_pictures(answer)
-        return nothing | {"pictures": pictures, "worst": answer.picture.table.worst_absolute}
+        pictures = tensor_pictures(answer)
+        # Texts in drawings are escaped where they are made.
+        drawings = [
+            (title, Markup(drawing.inline()))  # noqa: S704
+            for title, drawing in tensor_drawings(pictures)
+        ]
+        worst = answer.picture.table.worst_absolute
+        return nothing | {"pictures": pictures, "drawings": drawings, "worst": worst}

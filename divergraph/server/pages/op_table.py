@@ -77,6 +77,16 @@ class TableWish:
         where = params.get("where", "")
         return cls(where, state, Side(side), order, params.get("sort", ""), int(page))
 
+    def filters(self) -> Sequence[OpFilter]:
+        """What ops have to pass.
+
+        Raises:
+            FilterError: the filter cannot be understood.
+        """
+        texts = [self.where] if self.where.strip() else []
+        texts += [f'state:"{self.state}"'] if self.state else []
+        return [parse_filter(text) for text in texts]
+
     def query(self, **other: object) -> Mapping[str, object]:
         """It as parameters of an address, with *other* ones; what is usual is left out."""
         values = {
@@ -116,12 +126,11 @@ def op_table(store: GraphStore, target: str, wish: TableWish, *, in_run: bool = 
         FilterError: the filter cannot be understood.
         UnknownNameError: no such run or graph.
     """
-    wanted: list[OpFilter] = [parse_filter(wish.where)] if wish.where.strip() else []
-    if wish.state:
-        wanted.append(parse_filter(f'state:"{wish.state}"'))
     order = Order(wish.order.removeprefix("-"), wish.order.startswith("-"))
     first = (wish.page - 1) * ROWS
-    listing = op_listing(store, target, wish.side, wanted, order, range(first, first + ROWS))
+    listing = op_listing(
+        store, target, wish.side, wish.filters(), order, range(first, first + ROWS)
+    )
     plain = not in_run or wish.side is Side.GOLDEN
     columns = [
         _column(*column, order) for column in _COLUMNS if not plain or column[0] in _OF_GRAPH

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from divergraph.present.html.report import page_asset
+from divergraph.present.pictures.svg import picture_style
 from divergraph.server.login.forms import FIELD, FormSeals
 from divergraph.server.pages.links import Links
 from divergraph.server.settings import ServerSettings
@@ -87,7 +88,9 @@ def asset(name: str) -> tuple[str, str]:
     kind = ASSETS[name]
     place = resources.files("divergraph.server.pages") / "static" / name
     text = place.read_text(encoding="utf-8")
-    return (page_asset("look.css") + text if name == "pages.css" else text), kind
+    if name == "pages.css":
+        text = page_asset("look.css") + picture_style() + text
+    return text, kind
 
 
 @cache

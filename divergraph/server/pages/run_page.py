@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,13 +19,14 @@ from divergraph.server.login.people import check_link
 from divergraph.server.login.shares import ShareFile
 from divergraph.server.pages.links import Links
 from divergraph.server.pages.op_table import TablePage, TableWish, op_table
-from divergraph.server.pages.pictures.scatter_plot import PLOTTED, scatter_plot
 from divergraph.server.pages.question_page import questions_about
 from divergraph.server.pages.rendering import Pages
+from divergraph.server.pages.run_plot import run_plot
 from divergraph.server.roots import Roots
 from divergraph.server.tokens import UserRole
 from graphstore.cancellation import Cancellation
 from graphstore.errors import FilterError
+from graphstore.filter import OpFilter
 from graphstore.model import Run, Side
 
 
@@ -63,27 +64,32 @@ class RunPage:
         values = {"name": name, "table": table, "problem": problem, "sides": list(Side)}
         values |= {"is_run": run is not None}
         if run is not None:
-            values |= self._of_run(request, run, links, table)
+            listed = wish.filters() if not problem and wish.side is Side.DEVICE else ()
+            values |= self._of_run(request, run, links, table, listed)
         else:
             graph = next(graph for graph in store.graphs() if graph.name == name)
             values |= {"graph": graph, "source": self._roots_for(request).shown(graph.source)}
         return self._pages.page(request, "run.html", values, 400 if problem else 200)
 
     def _of_run(
-        self, request: Request, run: Run, links: Links, table: TablePage
+        self,
+        request: Request,
+        run: Run,
+        links: Links,
+        table: TablePage,
+        wanted: Sequence[OpFilter],
     ) -> Mapping[str, Any]:
         store = self._answering.store
         facts = load_facts(store, run.name)
-        metric = request.query_params.get("plot", "")
+        plot = run_plot(store, run.name, links, request.query_params, wanted)
         shares = [] if self._shares is None else self._shares.of_run(run.name)
         return {
             "questions": questions_about(runs=True),
-            "plot": scatter_plot(facts, metric),
-            "plotted": PLOTTED,
+            "plot": plot,
             "counts": facts.rows.states.counted(),
             "can_share": self._shares is not None,
             "shares": shares,
-            "query": {"plot": metric} | dict(table.wish.query()),
+            "query": dict(plot.query()) | dict(table.wish.query()),
             **self._report(run, facts, links, self._roots_for(request)),
         }
 

@@ -143,7 +143,7 @@ def test_values_are_pictures_for_analysts(own: httpx.Client) -> None:
     ):
         assert words in said
     assert 'class="heat-7"' in page.text
-    assert "NaN, Inf: 1;" in own.get("/runs/values/op?op=tanh&values=output:0").text
+    assert 'NaN, Inf: 1"' in own.get("/runs/values/op?op=tanh&values=output:0").text
     assert "There are no pictures" in text_of(own.get("/runs/first/op?op=conv&values=output:0"))
 
 

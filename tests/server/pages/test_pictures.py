@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from divergraph.server.pages.pictures.layered_layout import layered
 from divergraph.server.pages.pictures.near_ops import MOST, near_ops
 from divergraph.server.pages.pictures.neighbourhood import neighbourhood
-from divergraph.server.pages.pictures.scales import PlotScale
 from graphstore.contract import GraphStore
 from graphstore.model import Framework, GraphKind, ModelGraph, Op, Side, Tensor
 from graphstore.open_store import open_store
@@ -74,18 +73,3 @@ def test_fused_originals_stand_in_their_box(tmp_path) -> None:
     (box,) = [each for each in neighbourhood(near, "state").boxes if each.is_focus]
     texts = [text for _, text in box.lines]
     assert texts[-4:] == ["fused of 3:", "  conv", "  block/bias", "  block/relu"]
-
-
-@pytest.mark.parametrize(
-    ("values", "is_log", "texts"),
-    [
-        ([3e-4, 2.0], True, ["1e1", "1e0", "1e-1", "1e-2", "1e-3", "1e-4"]),
-        ([0.91, 1.0], False, ["0.9", "0.92", "0.94", "0.96", "0.98", "1"]),
-        ([], True, ["1e1", "1e0", "1e-1", "1e-2", "1e-3"]),
-        ([5.0], False, ["5", "5.2", "5.4", "5.6", "5.8", "6"]),
-    ],
-)
-def test_an_axis_has_round_numbers(values: list[float], is_log: bool, texts: list[str]) -> None:
-    scale = PlotScale.over(values, 100, 0, is_log=is_log)
-    assert [tick.text for tick in scale.ticks()] == texts
-    assert all(0 <= scale.place(value) <= 100 for value in values)

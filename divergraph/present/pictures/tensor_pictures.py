@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from divergraph.api.answers import ErrorMap, TensorValues, ValueScatter
 from divergraph.ask.questions.tensor import TensorPicture
+from divergraph.ask.tensor_values import TensorValues
+from divergraph.dump_diff.error_picture import ErrorMap, ValueScatter
 from divergraph.text.numbers import short
 
 _CELLS = 40

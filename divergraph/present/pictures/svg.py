@@ -1,0 +1,233 @@
+"""Pictures as SVG: inside of pages, whose style they take, or by themselves with a style of their
+own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from importlib import resources
+from pathlib import Path
+
+from divergraph.files.whole_files import whole_file
+from divergraph.present.html.report import page_asset
+from divergraph.present.pictures import scatter_plot as area
+from divergraph.present.pictures.scatter_plot import PlotPoint, ScatterPlot
+from divergraph.present.pictures.tensor_pictures import Bar, CellPicture, TensorPictures
+from divergraph.text.printable import printable
+from graphstore.errors import InputError
+
+Link = Callable[[str], str]
+"""From an op's id to its address."""
+_BAR_HEIGHT, _BAR_WIDTH = 20, 190
+_BAR_NAMES = 74
+"""Pixels at the left of the bars."""
+_MARGIN = 24
+_RANKS_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SvgFragment:
+    """Elements of SVG on an area of so many pixels; ``words`` say it to who cannot see it."""
+
+    width: int
+    height: int
+    words: str
+    elements: str
+
+    def inline(self) -> str:
+        """An ``svg`` element for a page that has the style of pictures."""
+        return _element(
+            "svg",
+            self.elements,
+            class_="picture",
+            width=self.width,
+            height=self.height,
+            viewBox=f"0 0 {self.width} {self.height}",
+            role="img",
+            aria_label=self.words,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SvgPicture:
+    """An SVG picture that stands by itself: notebooks show it, :meth:`save` writes it."""
+
+    svg: str
+    words: str
+
+    def __repr__(self) -> str:
+        return f"<SvgPicture: {self.words}>"
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as ``.svg``; the path.
+
+        Raises:
+            InputError: the path has another ending, or cannot be written.
+        """
+        place = Path(path)
+        if place.suffix.lower() != ".svg":
+            hint = "a browser, Inkscape or rsvg-convert makes others of it"
+            raise InputError("pictures are written as .svg", where=str(place), hint=hint)
+        with whole_file(place, "picture") as part:
+            part.write_text(self.svg, encoding="utf-8")
+        return place
+
+
+def standing_alone(drawings: Iterable[SvgFragment], title: str) -> SvgPicture:
+    """Drawings beside each other, with a style for light and dark surroundings."""
+    kept = list(drawings)
+    x, parts = 0, []
+    for drawing in kept:
+        parts.append(_element("g", drawing.elements, transform=f"translate({x} {_MARGIN})"))
+        x += drawing.width + _MARGIN
+    width = max(1, x - _MARGIN)
+    height = max((drawing.height for drawing in kept), default=0) + _MARGIN
+    body = "".join(
+        (
+            _element("style", _style()),
+            _element("rect", class_="paper", width=width, height=height),
+            _text(title, 4, 15, "title"),
+            *parts,
+        )
+    )
+    words = "; ".join([title, *(drawing.words for drawing in kept if drawing.words not in title)])
+    svg = _element(
+        "svg",
+        body,
+        xmlns="http://www.w3.org/2000/svg",
+        class_="picture",
+        width=width,
+        height=height,
+        viewBox=f"0 0 {width} {height}",
+        role="img",
+        aria_label=words,
+    )
+    return SvgPicture(svg, printable(words))
+
+
+def scatter(plot: ScatterPlot, link: Link | None = None) -> SvgFragment:
+    """The ops of a run by one of its metrics; each leads to the address *link* gives, if any."""
+    parts = []
+    for tick in plot.ticks:
+        parts += [_line("tick", tick.at), _text(tick.text, area.LEFT - 8, tick.at + 4, "label end")]
+    for lane in plot.lanes:
+        parts.append(_text(lane.text, area.LEFT - 8, lane.at + 4, "label end"))
+    for tick in plot.along:
+        parts.append(_text(tick.text, tick.at, area.HEIGHT - 8, "label middle"))
+    parts.append(_line("axis", area.BOTTOM))
+    for level, y in plot.limits.items():
+        parts += [_line(f"limit {level}", y), _text(level, area.RIGHT, y - 4, f"label end {level}")]
+    for point in plot.points:
+        mark = _point(point)
+        # The table below leads there by keyboard: a thousand stops of Tab help nobody.
+        parts.append(_element("a", mark, href=link(point.op), tabindex=-1) if link else mark)
+    words = f"{plot.curve.label} of {len(plot.curve)} ops in execution order"
+    return SvgFragment(area.WIDTH, area.HEIGHT, words, "".join(parts))
+
+
+def _point(point: PlotPoint) -> str:
+    title = _element("title", point.text, is_markup=False)
+    circle = _element(
+        "circle",
+        title,
+        class_="point",
+        data_state=point.state.value,
+        cx=point.x,
+        cy=point.y,
+        r=6 if point.rank else 3,
+    )
+    if not 0 < point.rank < _RANKS_SHOWN:
+        return circle
+    return circle + _text(str(point.rank), point.x + 9, point.y + 4, "label rank-mark")
+
+
+def tensor_drawings(pictures: TensorPictures) -> list[tuple[str, SvgFragment]]:
+    """All pictures of a tensor, each with its title."""
+    maps = [(picture.title, cells(picture)) for picture in pictures.maps]
+    return [("elements by |device - golden|", bars(pictures.bars)), *maps]
+
+
+def bars(rows: Iterable[Bar]) -> SvgFragment:
+    """How many elements have errors of which size."""
+    parts, words = [], []
+    for number, bar in enumerate(rows):
+        top, length = number * _BAR_HEIGHT, round(bar.share * _BAR_WIDTH, 1)
+        parts += [
+            _text(bar.label, _BAR_NAMES - 8, top + 15, "label end"),
+            _element("rect", class_="amount", x=_BAR_NAMES, y=top + 4, width=length, height=14),
+            _text(f"{bar.count:,}", _BAR_NAMES + length + 6, top + 15, "label"),
+        ]
+        words.append(f"{bar.label}: {bar.count}")
+    return SvgFragment(340, len(words) * _BAR_HEIGHT + 4, "; ".join(words), "".join(parts))
+
+
+def cells(picture: CellPicture) -> SvgFragment:
+    """Shades by place."""
+    size = picture.size
+    parts = [_element("rect", class_="ground", width=size, height=size)]
+    for cell in picture.cells:
+        title = _element("title", cell.text, is_markup=False)
+        parts.append(
+            _element(
+                "rect",
+                title,
+                class_=f"heat-{cell.shade}",
+                x=cell.x,
+                y=cell.y,
+                width=cell.width,
+                height=cell.height,
+            )
+        )
+    parts.append(_text(picture.across, size / 2, size + 16, "label middle"))
+    if picture.down:
+        turned = f"translate(-9 {size / 2}) rotate(-90)"
+        parts.append(_text(picture.down, 0, 0, "label middle", turned))
+    ends = f"from {picture.low} to {picture.high}"
+    parts.append(_text(ends, 0, size + 31, "label"))
+    axes = f"{picture.across} and {picture.down}" if picture.down else picture.across
+    inner = _element("g", "".join(parts), transform=f"translate({_MARGIN} 6)")
+    return SvgFragment(size + 30, size + 40, f"{picture.title}, {axes}, {ends}", inner)
+
+
+def _line(kind: str, y: float) -> str:
+    return _element("line", class_=kind, x1=area.LEFT, x2=area.RIGHT, y1=y, y2=y)
+
+
+def _text(text: str, x: float, y: float, kind: str, transform: str = "") -> str:
+    if transform:
+        return _element("text", text, is_markup=False, class_=kind, transform=transform)
+    return _element("text", text, is_markup=False, class_=kind, x=x, y=y)
+
+
+def _element(tag: str, content: str = "", *, is_markup: bool = True, **attributes: object) -> str:
+    """An element; *content* is markup already, or else a text."""
+    named = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{escape(printable(str(value)))}"'
+        for name, value in attributes.items()
+    )
+    inner = content if is_markup else escape(printable(content))
+    return f"<{tag}{named}>{inner}</{tag}>" if inner else f"<{tag}{named}/>"
+
+
+def picture_style() -> str:
+    """The style of pictures inside of pages, in the colours these name."""
+    place = resources.files("divergraph.present.pictures") / "picture.css"
+    return place.read_text(encoding="utf-8")
+
+
+@cache
+def _style() -> str:
+    """The style with the colours put in, which programs other than browsers need."""
+    light, dark = re.findall(r":root \{(.*?)\}", page_asset("look.css"), re.DOTALL)[:2]
+
+    def coloured(theme: str) -> str:
+        values = dict(re.findall(r"(--[a-z-]+): ([^;]+);", theme))
+        return re.sub(r"var\((--[a-z-]+)\)", lambda name: values[name[1]], picture_style())
+
+    return f"{coloured(light)}@media (prefers-color-scheme: dark) {{ {coloured(dark)} }}"

@@ -1,0 +1,101 @@
+"""Pictures of runs and tensors, as SVG."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from full_run import sample_run
+
+import divergraph as dg
+from divergraph.ask.facts import op_numbers
+from divergraph.present.pictures.metric_curve import PLOTTED, metric_curve
+from divergraph.present.pictures.scales import PlotScale
+from divergraph.present.pictures.scatter_plot import BOTTOM, HEIGHT, TOP, WIDTH, scatter_plot
+from divergraph.present.pictures.svg import SvgPicture, scatter, standing_alone
+from graphstore.errors import InputError
+from graphstore.filter import parse_filter
+from graphstore.open_store import open_store
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.mark.parametrize(
+    ("values", "is_log", "texts"),
+    [
+        ([3e-4, 2.0], True, ["1e1", "1e0", "1e-1", "1e-2", "1e-3", "1e-4"]),
+        ([0.91, 1.0], False, ["0.9", "0.92", "0.94", "0.96", "0.98", "1"]),
+        ([], True, ["1e1", "1e0", "1e-1", "1e-2", "1e-3"]),
+        ([5.0], False, ["5", "5.2", "5.4", "5.6", "5.8", "6"]),
+    ],
+)
+def test_an_axis_has_round_numbers(values: list[float], is_log: bool, texts: list[str]) -> None:
+    scale = PlotScale.over(values, 100, 0, is_log=is_log)
+    assert [tick.text for tick in scale.ticks()] == texts
+    assert all(0 <= scale.place(value) <= 100 for value in values)
+
+
+@pytest.fixture(scope="module")
+def lenet_run(demo_store: Path) -> dg.Run:
+    return dg.open_store(demo_store).run("fault")
+
+
+def circles(picture: SvgPicture) -> list[ElementTree.Element]:
+    return list(ElementTree.fromstring(picture.svg).iter(f"{SVG}circle"))
+
+
+def test_a_run_is_a_picture_with_its_origin_marked(lenet_run: dg.Run, tmp_path: Path) -> None:
+    picture = lenet_run.plot()
+    titles = [mark[0].text or "" for mark in circles(picture)]
+    assert any(title.startswith("LeNet/conv2/Conv2DRelu: 0.131") for title in titles)
+    assert "1" in [text.text for text in ElementTree.fromstring(picture.svg).iter(f"{SVG}text")]
+    assert picture.save(tmp_path / "run.svg").read_text() == picture.svg == picture._repr_svg_()
+    assert "var(" not in picture.svg  # which drawing programs do not know
+    with pytest.raises(InputError, match=r"\.svg"):
+        picture.save(tmp_path / "run.png")
+    with pytest.raises(InputError, match="nothing of this name"):
+        lenet_run.plot("loudness")
+
+
+def test_a_limit_is_counted_as_the_filter_does(
+    demo_store: Path,
+) -> None:
+    with open_store(str(demo_store)) as store:
+        for metric, limit in (("cosine_similarity", 0.99), ("relative_euclidean_distance", 0.05)):
+            curve = metric_curve(store, "fault", metric, [parse_filter("type:Conv2D*")])
+            assert {curve.ids[at].count("Conv2D") > 0 for at in curve.numbers} == {True}
+            whole = metric_curve(store, "fault", metric)
+            listed = op_numbers(store, "fault", where=parse_filter(whole.filter_beyond(limit)))[1]
+            beyond = whole.numbers[whole.beyond(limit)]
+            assert len(beyond) > 20
+            assert set(beyond.tolist()) == set(listed.tolist())
+
+
+@pytest.mark.parametrize("metric", PLOTTED)
+def test_all_points_lie_inside_whatever_the_values_are(metric: str, tmp_path: Path) -> None:
+    """The run has NaN and infinite metrics; ops whose metric is not defined have no point."""
+    with open_store(str(tmp_path / "store")) as store:
+        store.save_run(sample_run("first"))
+        plot = scatter_plot(metric_curve(store, "first", metric), 1e-3)
+    assert all(0 <= point.x <= WIDTH and TOP - 7 <= point.y <= HEIGHT for point in plot.points)
+    assert all(TOP <= y <= BOTTOM for y in plot.limits.values())
+
+
+def test_hostile_names_are_only_text(hostile_store: Path) -> None:
+    with open_store(str(hostile_store)) as store:
+        (name,) = [run.name for run in store.runs()]
+        drawing = scatter(scatter_plot(metric_curve(store, name)), lambda op: f"/op?{op}")
+    picture = standing_alone([drawing], name)
+    assert {node.tag for node in ElementTree.fromstring(picture.svg).iter()} <= {
+        SVG + tag for tag in ("svg", "style", "rect", "text", "g", "line", "a", "circle", "title")
+    }
+
+
+def test_a_tensor_is_a_picture_of_its_errors(lenet_run: dg.Run) -> None:
+    picture = lenet_run.plot_tensor("LeNet/conv2/Conv2DRelu")
+    texts = [text.text or "" for text in ElementTree.fromstring(picture.svg).iter(f"{SVG}text")]
+    assert "equal" in texts
+    assert "axis 3 (C), 0 to 15" in texts
+    shades = {rect.get("class") for rect in ElementTree.fromstring(picture.svg).iter(f"{SVG}rect")}
+    assert "heat-7" in shades
