@@ -32,7 +32,7 @@ NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True, order=True)
 class LayerRows:
-    """LayerRows ``start`` to ``stop`` of those that the golden layer number ``layer`` of several has."""
+    """Rows ``start`` to ``stop`` of those that the golden layer number ``layer`` of several has."""
 
     layer: int
     start: int
