@@ -26,7 +26,7 @@ class KeyScope(StrEnum):
     TENSOR = "in the view of a tensor"
     PATHS = "on the path of an error"
     PART = "while choosing a part"
-    CURVE = "on the cosine curve"
+    CURVE = "on the chart of a metric"
     FILTER = "while typing a filter"
     YANK = "in the copy menu"
     EDITOR = "while typing Cypher"
@@ -194,6 +194,11 @@ TABLE: tuple[Key, ...] = (
     Key("curve.start", "home", "step(-100000)", CURVE, "move the marker to the first op"),
     Key("curve.end", "end", "step(100000)", CURVE, "move the marker to the last op"),
     Key("curve.open", "enter", "open", CURVE, "show the worst op under the marker"),
+    Key("curve.metric", "m", "metric(1)", CURVE, "another metric", "metric"),
+    Key("curve.metric_before", "M", "metric(-1)", CURVE, "the metric before"),
+    Key("curve.limit_up", "plus", "limit(1)", CURVE, "move the limit up", "limit"),
+    Key("curve.limit_down", "minus", "limit(-1)", CURVE, "move the limit down", "limit"),
+    Key("curve.beyond", "F", "beyond", CURVE, "list the ops beyond the limit", "beyond"),
     Key("filter.accept", "enter", "accept", KeyScope.FILTER, "keep the filter, back to the list"),
     Key("filter.clear", "escape", "clear", KeyScope.FILTER, "clear the filter"),
     Key("yank.name", "n", "copy('name')", KeyScope.YANK, "copy the op's name"),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from divergraph.ask.answers import OpDetail, Overview
     from divergraph.ask.questions.compare_runs import RunChanges
     from divergraph.ask.trace_answers import Trace
+    from divergraph.present.pictures.metric_curve import MetricCurve
     from graphstore.cancellation import Cancellation
     from graphstore.columns.op_columns import OpColumns
     from graphstore.contract import GraphInfo, GraphStore, QueryResult
@@ -136,6 +137,18 @@ class Session:
                 self._overviews[self.target] = answer
                 self._settle()
             return self._overviews[self.target]
+
+    def next_curve(self, shown: str, places: int) -> MetricCurve:
+        """The curve of the metric so many places behind *shown*, of those that the run has."""
+        from divergraph.present.pictures.metric_curve import PLOTTED, metric_curve
+
+        with self._lock:
+            metrics = list(PLOTTED)
+            while True:
+                shown = metrics[(metrics.index(shown) + places) % len(metrics)]
+                curve = metric_curve(self._open(), self.target, shown)
+                if len(curve) or curve.is_cosine:
+                    return curve
 
     def advice(self) -> Advice:
         """What to do about the run; reads all of it."""

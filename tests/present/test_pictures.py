@@ -10,7 +10,7 @@ from full_run import sample_run
 
 import divergraph as dg
 from divergraph.ask.facts import op_numbers
-from divergraph.present.pictures.metric_curve import PLOTTED, metric_curve
+from divergraph.present.pictures.metric_curve import PLOTTED, beyond_filter, metric_curve
 from divergraph.present.pictures.scales import PlotScale
 from divergraph.present.pictures.scatter_plot import BOTTOM, HEIGHT, TOP, WIDTH, scatter_plot
 from divergraph.present.pictures.svg import SvgPicture, scatter, standing_alone
@@ -66,7 +66,7 @@ def test_a_limit_is_counted_as_the_filter_does(
             curve = metric_curve(store, "fault", metric, [parse_filter("type:Conv2D*")])
             assert {curve.ids[at].count("Conv2D") > 0 for at in curve.numbers} == {True}
             whole = metric_curve(store, "fault", metric)
-            listed = op_numbers(store, "fault", where=parse_filter(whole.filter_beyond(limit)))[1]
+            listed = op_numbers(store, "fault", where=parse_filter(beyond_filter(metric, limit)))[1]
             beyond = whole.numbers[whole.beyond(limit)]
             assert len(beyond) > 20
             assert set(beyond.tolist()) == set(listed.tolist())

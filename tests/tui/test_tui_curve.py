@@ -1,6 +1,7 @@
 """The chart of the cosine."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from textual.app import App
 
 from graphstore.columns.coded import Coded
 from graphstore.model import OpState
-from tui.widgets.curve import Curve, CurveOps, blocks_of, parts_of, scale_of, worst_of
+from tui.widgets.curve import FOOT_LINES, Curve
+from tui.widgets.curve_ops import CurveOps, blocks_of, parts_of, scale_of, worst_of
 
 cosines = st.none() | st.floats(-1.0, 1.0)
 
@@ -52,7 +54,7 @@ def test_the_axis_reads_what_the_bars_show(low):
 
 def test_an_origin_stands_for_its_block_before_a_lower_cosine():
     states = [OpState.INHERITED, OpState.ORIGIN, OpState.CLEAN]
-    assert worst_of(curve([0.2, 0.98, None], states), range(3)) == 1
+    assert worst_of(curve([0.2, 0.98, None], states), np.arange(3)) == 1
 
 
 def test_parts_are_named_where_names_begin_to_differ():
@@ -125,3 +127,47 @@ async def test_a_run_without_compared_ops_says_so():
         assert app.query_one(Curve).render().plain == "no op has a cosine"
         await pilot.press("right", "enter")
         assert app.opened == []
+
+
+def errors(values, limit=0.05):
+    return replace(
+        curve(values),
+        metric="relative_euclidean_distance",
+        label="relative error",
+        limit=limit,
+    )
+
+
+@given(st.lists(st.floats(0, 1e9) | st.just(math.inf), min_size=1, max_size=50))
+def test_a_larger_error_never_has_a_lower_bar(values):
+    scale = scale_of(errors(values))
+    heights = [scale.height(value) for value in sorted(values)]
+    assert heights == sorted(heights)
+    assert all(0 <= height <= 1 for height in heights)
+
+
+@pytest.mark.parametrize("ops", [errors([0.001, 0.2, 3.0]), curve([0.9, 0.98, 0.9999])])
+def test_a_limit_moves_both_ways_and_is_counted(ops):
+    up, down = ops.with_limit_moved(1), ops
+    assert down.with_limit_moved(0).limit in (0.05, 0.99)
+    for _ in range(40):
+        down, up = down.with_limit_moved(-1), up.with_limit_moved(1)
+    assert down.limit < (ops.limit or 0.99) < up.limit
+    assert sorted([down.beyond().sum(), up.beyond().sum()]) == [0, 3]
+
+
+async def test_the_limit_is_a_line_whose_ops_can_be_listed():
+    class LimitApp(CurveApp):
+        def on_curve_beyond(self, event):
+            self.opened.append(event.where)
+
+    app = LimitApp(errors([0.001, 0.002, 0.2, 0.3] * 5))
+    async with app.run_test(size=(80, 24)) as pilot:
+        chart = app.query_one(Curve)
+        assert chart.border_subtitle == "10 of 20 ops beyond 0.05"
+        await pilot.press(*["plus"] * 5)
+        assert chart.border_subtitle == "5 of 20 ops beyond 0.212"
+        lines = chart.render().plain.splitlines()[:-FOOT_LINES]
+        assert sum("─" in line for line in lines) == 1
+        await pilot.press("F")
+        assert app.opened == ["relative_euclidean_distance>0.212"]

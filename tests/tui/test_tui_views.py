@@ -68,6 +68,23 @@ async def test_the_curve_opens_the_op_under_its_marker(browse):
 
 
 @pytest.mark.slow
+async def test_the_chart_shows_other_metrics_and_lists_what_is_beyond_a_limit(browse):
+    async with browse as b:
+        chart = b.app.screen.query_one(Curve)
+        chart.focus()
+        shown = [chart.full_title]
+        while len(shown) < 20 and (len(shown) < 2 or shown[-1] != shown[0]):
+            await b.press("m")
+            shown.append(chart.full_title)
+        assert shown[0] == shown[-1] == "Cosine along execution order"
+        assert "Relative error along execution order" in shown
+        assert len(set(shown)) == len(shown) - 1 > 3
+        await b.press("M", "m", "minus", "F")
+        assert b.app.screen.VIEW == "ops"
+        assert shown_ops(b.app)
+
+
+@pytest.mark.slow
 async def test_ops_start_with_the_worst_and_uncompared_ones_come_last(browse):
     async with browse as b:
         await b.press("2")

@@ -11,13 +11,15 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.message import Message
 from textual.worker import get_current_worker
 
+from graphstore.model import Metric
 from tui.address import ScreenAddress
 from tui.keys import KeyScope
 from tui.messages import OpenFilter, OpenOp
 from tui.render import overview_rows, overview_text
 from tui.render.why_text import remedy_of
 from tui.screens.base import ViewScreen
-from tui.widgets.curve import Curve, CurveOps, parts_of
+from tui.widgets.curve import Curve
+from tui.widgets.curve_ops import CurveOps, cosine_ops, metric_ops
 from tui.widgets.lines import KeyLine, StatusLine
 from tui.widgets.row_list import RowList
 from tui.widgets.rows import FixedRows
@@ -29,7 +31,7 @@ _ADVISED = 50_000
 
 if TYPE_CHECKING:
     from divergraph.ask.advisor.advisor import Advice
-    from divergraph.ask.answers import CurvePoints, Overview
+    from divergraph.ask.answers import Overview
     from graphstore.op_row import OpRow
 
 
@@ -61,6 +63,13 @@ class OverviewScreen(ViewScreen):
         def __init__(self, overview: Overview, curve: CurveOps | None) -> None:
             super().__init__()
             self.overview = overview
+            self.curve = curve
+
+    class OtherCurve(Message):
+        """The ops by another metric are there."""
+
+        def __init__(self, curve: CurveOps) -> None:
+            super().__init__()
             self.curve = curve
 
     class Advised(Message):
@@ -120,7 +129,7 @@ class OverviewScreen(ViewScreen):
                 if not worker.is_cancelled:
                     self.post_message(self.Loaded(first, None))
             overview = self.owner.session.overview()
-            curve = curve_ops(overview.curve)
+            curve = _cosine_ops(overview)
             if not worker.is_cancelled:
                 self.post_message(self.Loaded(overview, curve))
             if overview.device_ops <= _ADVISED and not worker.is_cancelled:
@@ -191,6 +200,30 @@ class OverviewScreen(ViewScreen):
         else:
             self.post_message(OpenFilter(f"reason:{self._reasons[event.index]}"))
 
+    @on(Curve.OtherMetric)
+    def _ask_for_metric(self, event: Curve.OtherMetric) -> None:
+        self._ask_curve(event.shown, event.places)
+
+    @work(thread=True, exclusive=True, group="curve", exit_on_error=False)
+    def _ask_curve(self, shown: str, places: int) -> None:
+        worker = get_current_worker()
+
+        def ask() -> None:
+            curve = self.owner.session.next_curve(shown, places)
+            if not worker.is_cancelled:
+                ops = _cosine_ops(self.owner.session.overview()) if curve.is_cosine else None
+                self.post_message(self.OtherCurve(ops or metric_ops(curve)))
+
+        self.answer(ask)
+
+    @on(OtherCurve)
+    def _show_curve(self, event: OtherCurve) -> None:
+        self.query_one(Curve).show(event.curve)
+
+    @on(Curve.Beyond)
+    def _list_beyond(self, event: Curve.Beyond) -> None:
+        self.post_message(OpenFilter(event.where))
+
     @on(Curve.Opened)
     def _open_from_curve(self, event: Curve.Opened) -> None:
         self.post_message(OpenOp(event.op))
@@ -209,10 +242,11 @@ class OverviewScreen(ViewScreen):
         return choices
 
 
-def curve_ops(points: CurvePoints) -> CurveOps:
-    """The points of the curve with the part of the model each belongs to."""
-    parts = parts_of([points.ids[number] for number in points.topo.tolist()])
-    return CurveOps(points.ids, points.topo, points.cosine, points.states, parts)
+def _cosine_ops(overview: Overview) -> CurveOps:
+    from divergraph.present.html.data import plot_limits
+
+    limits = plot_limits(overview.run, Metric.COSINE_SIMILARITY.value)
+    return cosine_ops(overview.curve, limits.get("fail"))
 
 
 def _quoted(value: str) -> str:

@@ -1,165 +1,39 @@
-"""A column chart of the cosine along execution order, with a marker to walk it."""
+"""A column chart of a metric along execution order: a marker walks it, its limit can be moved."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from textual import events
 from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
 
+from divergraph.text.numbers import small_number
 from divergraph.text.printable import printable
-from divergraph.text.words import UNDEFINED
-from graphstore.columns.coded import Coded, Float
-from graphstore.model import OpState
+from graphstore.model import Level, OpState
 from tui.keys import KeyScope, bindings
 from tui.style import theme
 from tui.style import words as wording
 from tui.style.glyphs import UNICODE, Glyphs
 from tui.widgets.cells import cut_to, fit, joined, width_of
+from tui.widgets.curve_ops import (
+    NO_OPS,
+    CurveColumns,
+    CurveOp,
+    CurveOps,
+    CurveScale,
+    columns_of,
+)
 from tui.widgets.titled import Titled
 
 FOOT_LINES = 3
 """Axis, names of the parts, what is under the marker."""
-FAR_BELOW = 0.9
-"""With a cosine below this a straight scale would hide the small drops before it."""
-DECADES = 6
-
-
-@dataclass(frozen=True, slots=True)
-class CurveOp:
-    """One measured op; ``part`` is the name written under the axis where it starts."""
-
-    op: str
-    topo: int
-    cosine: float | None
-    state: OpState
-    part: str
-
-    @property
-    def no_cosine(self) -> str:
-        """What is said in place of a cosine."""
-        return "NaN" if self.state is OpState.BROKEN else UNDEFINED
-
-
-@dataclass(frozen=True, slots=True)
-class CurveScale:
-    """Cosine to height in 0..1: straight from ``floor`` to 1, or by nines if it is None."""
-
-    floor: float | None
-
-    def height(self, cosine: float) -> float:
-        """How high the bar of *cosine* is."""
-        if self.floor is not None:
-            return float((cosine - self.floor) / (1.0 - self.floor))
-        return min(1.0, -math.log10(max(1.0 - cosine, 10.0**-DECADES)) / DECADES)
-
-    def cosine(self, height: float) -> float:
-        """The cosine whose bar is so high."""
-        if self.floor is not None:
-            return float(self.floor + height * (1.0 - self.floor))
-        return float(1.0 - 10.0 ** (-DECADES * height))
-
-    def label(self, height: float) -> str:
-        """The number to write at the axis, seven cells at most."""
-        cosine = self.cosine(height)
-        if self.floor is None:
-            if height >= 1:
-                return "1"
-            return f"{cosine:.{min(6, max(1, math.ceil(DECADES * height)))}f}"
-        digits = max(2, math.ceil(1 - math.log10(max((1.0 - self.floor) / 4, 1e-5))))
-        return f"{cosine:.{min(digits, 5)}f}"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CurveOps:
-    """The measured ops along execution order: their numbers in *ids*, cosines (NaN where there is
-    none), states and parts."""
-
-    ids: Sequence[str]
-    topo: NDArray[Any]
-    cosine: Float
-    states: Coded[OpState | None]
-    parts: Coded[str]
-
-    def __len__(self) -> int:
-        return len(self.topo)
-
-    def __getitem__(self, index: int) -> CurveOp:
-        topo, cosine = int(self.topo[index]), float(self.cosine[index])
-        state = self.states[index] or OpState.NOT_COMPARED
-        cosine_or_none = None if math.isnan(cosine) else cosine
-        return CurveOp(self.ids[topo], topo, cosine_or_none, state, self.parts[index])
-
-
-NO_OPS = CurveOps((), np.zeros(0, dtype=np.int32), np.zeros(0), Coded.of(()), Coded.of(()))
-
-
-def scale_of(ops: CurveOps) -> CurveScale:
-    """The scale that shows the drops of *ops*."""
-    cosines = ops.cosine[~np.isnan(ops.cosine)]
-    low = float(cosines.min()) if len(cosines) else 1.0
-    if low < FAR_BELOW:
-        return CurveScale(None)
-    return CurveScale(min(0.999, low - 0.1 * (1.0 - low)))
-
-
-def blocks_of(ops: int, width: int) -> tuple[list[range], int]:
-    """So many *ops* in at most *width* blocks of equal size but for one op, and the cells of
-    each."""
-    if not ops or width < 1:
-        return [], 1
-    count = min(ops, width)
-    edges = [number * ops // count for number in range(count + 1)]
-    return [range(start, end) for start, end in pairwise(edges)], width // count
-
-
-def worst_of(ops: CurveOps, block: range) -> int:
-    """The place of the op a block stands for: an origin before all, then a broken one, then the
-    lowest cosine; ops without a cosine come last."""
-    inside = slice(block.start, block.stop)
-    first = ops.states.take(np.arange(block.start, block.stop)).keyed(_rank)
-    cosine = np.where(np.isnan(ops.cosine[inside]), np.inf, ops.cosine[inside])
-    return block.start + int(np.lexsort((cosine, first))[0])
-
-
-_WORST: tuple[OpState | None, ...] = (OpState.ORIGIN, OpState.BROKEN)
-
-
-def _rank(state: OpState | None) -> int:
-    return _WORST.index(state) if state in _WORST else len(_WORST)
-
-
-def _badness(op: CurveOp) -> tuple[int, float]:
-    return _rank(op.state), math.inf if op.cosine is None else op.cosine
-
-
-@dataclass(frozen=True)
-class CurveColumns:
-    """The ops as they share a width: blocks, the op each stands for, the part its first op is in,
-    cells of each, scale."""
-
-    width: int
-    blocks: Sequence[range]
-    worst: Sequence[CurveOp]
-    parts: Sequence[str]
-    cells: int
-    scale: CurveScale
-
-
-def columns_of(ops: CurveOps, width: int) -> CurveColumns:
-    """The columns of *ops* in *width* cells."""
-    blocks, cells = blocks_of(len(ops), width)
-    worst = [ops[worst_of(ops, block)] for block in blocks]
-    parts = [ops.parts[block.start] for block in blocks]
-    return CurveColumns(width, blocks, worst, parts, cells, scale_of(ops))
+_LIMIT_STYLE = theme.LEVEL_STYLES[Level.FAIL]
+_LEAST = 0.05
+"""Of the height of the chart: a bar of nothing is seen, too."""
 
 
 class Curve(Titled, can_focus=True):
@@ -167,6 +41,21 @@ class Curve(Titled, can_focus=True):
 
     BINDINGS = bindings(KeyScope.CURVE)
     marker: reactive[int] = reactive(0)
+
+    class OtherMetric(Message):
+        """Another metric is wanted, so many places on in their list."""
+
+        def __init__(self, shown: str, places: int) -> None:
+            super().__init__()
+            self.shown = shown
+            self.places = places
+
+    class Beyond(Message):
+        """The ops beyond the limit are wanted, which this filter lists."""
+
+        def __init__(self, where: str) -> None:
+            super().__init__()
+            self.where = where
 
     class Opened(Message):
         """The op under the marker was opened."""
@@ -185,8 +74,9 @@ class Curve(Titled, can_focus=True):
     def show(self, ops: CurveOps) -> None:
         """Draw *ops*, the marker on the first origin or else on the worst."""
         self.ops = ops
-        self._empty = "no op has a cosine"
+        self._empty = f"no op has a {ops.label}"
         self._columns = None
+        self.name_pane(f"{ops.label[:1].upper()}{ops.label[1:]} along execution order")
         self._place()
         self.refresh()
 
@@ -197,16 +87,21 @@ class Curve(Titled, can_focus=True):
 
     def _place(self) -> None:
         self.marker = self._start()
+        self._count()
+
+    def _count(self) -> None:
+        """Say how many ops are beyond the limit, and what a column stands for."""
         size = max(map(len, self._shown().blocks), default=0)
-        words = f"{size} ops a column at most, worst of each" if size > 1 else ""
-        self.border_subtitle = Content(words)
+        words = [f"{size} ops a column at most, worst of each"] if size > 1 else []
+        if self.ops.limit is not None:
+            beyond = f"{int(self.ops.beyond().sum()):,} of {len(self.ops):,} ops"
+            words.insert(0, f"{beyond} beyond {self.ops.limit:.6g}")
+        self.border_subtitle = Content("; ".join(words))
 
     def _start(self) -> int:
-        worst = self._shown().worst
-        first = next((n for n, op in enumerate(worst) if op.state is OpState.ORIGIN), None)
-        if first is not None or not worst:
-            return first or 0
-        return min(range(len(worst)), key=lambda number: _badness(worst[number]))
+        columns = self._shown()
+        is_origin = (n for n, op in enumerate(columns.worst) if op.state is OpState.ORIGIN)
+        return next(is_origin, columns.worst_column)
 
     def validate_marker(self, marker: int) -> int:
         """Keep the marker on a block."""
@@ -215,6 +110,23 @@ class Curve(Titled, can_focus=True):
     def action_step(self, blocks: int) -> None:
         """Move the marker by *blocks*."""
         self.marker += blocks
+
+    def action_metric(self, places: int) -> None:
+        """Ask for the metric so many places on."""
+        self.post_message(self.OtherMetric(self.ops.metric, places))
+
+    def action_limit(self, steps: int) -> None:
+        """Move the limit up; count what is beyond it now."""
+        if len(self.ops):
+            self.ops = self.ops.with_limit_moved(steps)
+            self._columns = None
+            self._count()
+            self.refresh()
+
+    def action_beyond(self) -> None:
+        """List the ops beyond the limit."""
+        if where := self.ops.filter_beyond():
+            self.post_message(self.Beyond(where))
 
     def action_open(self) -> None:
         """Open the worst op of the block under the marker."""
@@ -256,9 +168,16 @@ class Curve(Titled, can_focus=True):
             label = " " * len(label)  # few digits cannot tell the lines of a high chart apart
         parts: list[tuple[str, str]] = [(f"{label} {self.glyphs.axis}", theme.QUIET)]
         below = rows - 1 - row
+        limit = self.ops.limit
+        is_limit = limit is not None and below == _top(columns.scale.height(limit), rows)
         for op in columns.worst:
             bar = self._bar(op, columns.scale, rows, below)
-            parts.append((bar * columns.cells, "" if bar == " " else theme.STATE_STYLES[op.state]))
+            style = theme.STATE_STYLES[op.state]
+            if bar == " ":
+                bar, style = (
+                    (self.glyphs.level, theme.LEVEL_STYLES[Level.FAIL]) if is_limit else (" ", "")
+                )
+            parts.append((bar * columns.cells, style))
         return Content.assemble(*joined(parts))
 
     def _label(self, rows: int, row: int, scale: CurveScale) -> str:
@@ -268,13 +187,12 @@ class Curve(Titled, can_focus=True):
         """The cell of one column with *below* cells under it."""
         if op.state is OpState.BROKEN:
             return self.glyphs.broken if below == 0 else " "
-        if op.cosine is None:
+        if op.value is None:
             return self.glyphs.undefined if below == 0 else " "
-        height = max(0.05, scale.height(op.cosine)) * rows
-        top = max(0, math.ceil(height) - 1)
-        if below == top and op.state is OpState.ORIGIN:
+        height = max(_LEAST, scale.height(op.value))
+        if below == _top(height, rows) and op.state is OpState.ORIGIN:
             return self.glyphs.origin
-        return self.glyphs.bar(min(1.0, height - below))
+        return self.glyphs.bar(min(1.0, height * rows - below))
 
     def _axis(self, blocks: int, cells: int) -> Content:
         g = self.glyphs
@@ -303,27 +221,23 @@ class Curve(Titled, can_focus=True):
     def _under_marker(self, columns: CurveColumns) -> Content:
         at = min(self.marker, len(columns.blocks) - 1)
         block, op = columns.blocks[at], columns.worst[at]
-        value = wording.cosine(op.cosine, self.glyphs) if op.cosine is not None else op.no_cosine
+        value = self._value(op)
         more = f"  worst of {len(block)} ops" if len(block) > 1 else ""
         name = cut_to(printable(op.op), max(12, self.size.width - 48), self.glyphs.ellipsis, "left")
         return Content.assemble(
             (f"{self.glyphs.marker} ", theme.LINKED),
-            f"topo {op.topo}  {name}  cos {value}  ",
+            f"topo {op.topo}  {name}  {value}  ",
             (f"{self.glyphs.state(op.state)} {op.state.value}", theme.STATE_STYLES[op.state]),
             (more, theme.QUIET),
         )
 
+    def _value(self, op: CurveOp) -> str:
+        if not self.ops.is_cosine:
+            return op.no_value if op.value is None else small_number(op.value)
+        text = op.no_value if op.value is None else wording.cosine(op.value, self.glyphs)
+        return f"cos {text}"
 
-def parts_of(names: Sequence[str], depth_limit: int = 4) -> Coded[str]:
-    """A short name of the part of the model each op belongs to, from its name spaces.
 
-    The depth is the first that tells at least three parts apart, the common beginning is
-    left out: ``net/conv1/Relu`` and ``net/fc/MatMul`` are in ``conv1`` and ``fc``.
-    """
-    scopes = Coded.of(name.rpartition("/")[0] for name in names)
-    parts = scopes.values
-    for depth in range(1, depth_limit + 1):
-        parts = tuple("/".join(scope.split("/")[:depth]) for scope in scopes.values)
-        if len(set(parts) - {""}) >= 3:
-            break
-    return Coded(scopes.codes, tuple(part.rpartition("/")[2] for part in parts))
+def _top(height: float, rows: int) -> int:
+    """The row of a bar's upper end, counted from below."""
+    return max(0, math.ceil(height * rows) - 1)

@@ -58,9 +58,10 @@ class MetricCurve:
         within = self.values >= limit if self.is_cosine else self.values <= limit
         return np.logical_not(within)
 
-    def filter_beyond(self, limit: float) -> str:
-        """The filter that lists them."""
-        return f"{self.metric}{'<' if self.is_cosine else '>'}{limit:.4g}"
+
+def beyond_filter(metric: str, limit: float) -> str:
+    """The filter that lists the ops whose *metric* is worse than *limit*."""
+    return f"{metric}{'<' if metric == Metric.COSINE_SIMILARITY else '>'}{limit:.6g}"
 
 
 def metric_curve(

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from markupsafe import Markup
 from starlette.datastructures import QueryParams
 
-from divergraph.present.pictures.metric_curve import PLOTTED, USUAL, MetricCurve, metric_curve
+from divergraph.present.pictures.metric_curve import (
+    PLOTTED,
+    USUAL,
+    MetricCurve,
+    beyond_filter,
+    metric_curve,
+)
 from divergraph.present.pictures.scatter_plot import scatter_plot
 from divergraph.present.pictures.svg import scatter
 from divergraph.server.pages.links import Links
@@ -64,7 +70,7 @@ def run_plot(
         len(plot.points),
         "" if limit is None else short(limit, ".6g"),
         beyond,
-        "" if limit is None else f"{links.run(run, where=curve.filter_beyond(limit))}#ops",
+        "" if limit is None else f"{links.run(run, where=beyond_filter(curve.metric, limit))}#ops",
     )
 
 
