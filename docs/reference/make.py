@@ -147,6 +147,11 @@ def schema_page() -> str:
     lines = [
         "# What a store holds",
         "",
+        "```mermaid",
+        "flowchart LR",
+        *_arrows(),
+        "```",
+        "",
         "Properties with their types; [cypher.md](cypher.md) explains them.",
         "",
     ]
@@ -157,7 +162,18 @@ def schema_page() -> str:
         lines.append(
             f"| `{rel.type}` | `{rel.source}` | `{rel.target}` | {_columns(rel.columns)} |"
         )
-    return "\n".join(lines) + "\n"
+    questions = (FOLDER / "schema-questions.txt").read_text(encoding="utf-8")
+    return "\n".join([*lines, "", questions])
+
+
+def _arrows() -> Iterator[str]:
+    """An arrow between two labels says all relationships that lead so."""
+    types: dict[tuple[str, str], list[str]] = {}
+    for rel in RELS:
+        types.setdefault((rel.source, rel.target), []).append(rel.type)
+    for (source, target), names in types.items():
+        text = (", " if len(names) < 3 else "<br/>").join(names)
+        yield f'  {source} -- "{text}" --> {target}'
 
 
 def _columns(columns: Iterable[Column]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryParameters, QueryResult
@@ -22,13 +23,15 @@ from graphstore.cypher.limits import (
 )
 from graphstore.cypher.queries import WINDOW, NamedQuery, load
 from graphstore.cypher.read_only import check_read_only
+from graphstore.cypher.returned_names import with_lists_in_order
 from graphstore.cypher.targets import CypherTargets, TargetKeys, stamped
-from graphstore.cypher.text import explained
+from graphstore.cypher.text import explained, tokens
 from graphstore.cypher.traversals import ON_ARRAYS, TraversalRequest
 from graphstore.errors import QueryError
 from graphstore.model import Side
 from graphstore.schema.codec import plain_text
 from graphstore.schema.stored_graph import first_id
+from graphstore.schema.tables import RENAMED
 from graphstore.traverse.algorithms import first_edges
 from graphstore.traverse.arrays import GraphArrays
 
@@ -121,7 +124,10 @@ class CypherQueries(CypherTargets):
             return QueryResult(("plan",), tuple((line,) for line in lines))
         check_parameters(cypher, values)
         limits = QueryLimits(parameters.limit, parameters.timeout, parameters.cancellation)
-        return self._query(cypher, values, limits, target)
+        answer = with_lists_in_order(cypher, self._query(cypher, values, limits, target))
+        names = {token.name for token in tokens(cypher)}
+        earlier = [said for name, said in RENAMED.items() if name in names]
+        return replace(answer, notes=(*answer.notes, *earlier))
 
     def explain(self, cypher: str, parameters: QueryParameters, target: str | None = None) -> str:
         """How the store would answer a query of :meth:`query`: its plan, as text.

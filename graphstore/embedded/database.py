@@ -18,7 +18,7 @@ from graphstore.contract import QueryResult
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits
 from graphstore.embedded.engine import connect, engine_errors, open_file
 from graphstore.errors import DivergraphError, QueryError, StoreError
-from graphstore.schema.tables import NODES, RELS, ColumnType
+from graphstore.schema.tables import NODES, RELS, RENAMED, ColumnType
 
 _POOL_A_BYTE = 2
 """The memory the engine may take for each byte of the file it reads."""
@@ -292,6 +292,8 @@ def _unknown_table(cypher: str, message: str) -> QueryError | None:
 
 
 def _name_hint(name: str, names: list[str]) -> str:
+    if name in RENAMED:
+        return RENAMED[name]
     lower = {name.lower(): name for name in names}
     matches = difflib.get_close_matches(name.lower(), lower)
     return f"did you mean {', '.join(lower[one] for one in matches)}?" if matches else ""

@@ -1,9 +1,11 @@
-"""Defects of the engine: what it counts wrongly or dies of is refused, not tried."""
+"""Defects of the engine: what it counts wrongly or dies of is refused, not tried; what it only does
+not read is written as it does."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
+from itertools import pairwise
 from typing import TypeAlias
 
 from graphstore.cypher.text import Token, hop_bounds, tokens
@@ -13,6 +15,7 @@ _AGGREGATES = frozenset(("COUNT", "COLLECT", "SUM", "AVG", "MIN", "MAX"))
 _ENDS = frozenset(
     ("MATCH", "OPTIONAL", "WHERE", "WITH", "RETURN", "ORDER", "SKIP", "LIMIT", "UNION", "UNWIND")
 )
+_CLAUSES = frozenset(("MATCH", "OPTIONAL", "WHERE", "WITH", "RETURN", "UNION", "UNWIND", "CALL"))
 _OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
 
 
@@ -70,6 +73,24 @@ def _items(parts: list[Token], place: int) -> Iterator[list[Token]]:
         else:
             item.append(token)
     yield item
+
+
+def with_bounds(cypher: str) -> str:
+    """*cypher* with ``SKIP 0`` behind an ORDER BY of a WITH that has no bound: the engine reads
+    none without."""
+    parts = tokens(cypher)
+    clauses = [
+        at
+        for at, (before, token) in enumerate(zip([None, *parts], parts, strict=False))
+        if token.word in _CLAUSES and (before is None or before.text != ".")
+    ]
+    for at, end in reversed(list(pairwise([*clauses, len(parts)]))):
+        words = {token.word for token in parts[at:end]}
+        if parts[at].word == "WITH" and "ORDER" in words and not words & {"SKIP", "LIMIT"}:
+            last = parts[end - 1]
+            place = last.start + len(last.text)
+            cypher = f"{cypher[:place]} SKIP 0{cypher[place:]}"
+    return cypher
 
 
 def check_lists(cypher: str, values: Mapping[str, object]) -> None:

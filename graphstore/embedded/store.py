@@ -41,6 +41,7 @@ from graphstore.embedded.refused import (
     check_kinds,
     check_lists,
     hop_notes,
+    with_bounds,
 )
 from graphstore.embedded.repairs import (
     damaged_entries,
@@ -158,7 +159,7 @@ class EmbeddedStore(CypherStore):
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> QueryResult:
         processes = self._databases.apart(self._database_of(target))
-        answer = processes.ask(cypher, values, limits)
+        answer = processes.ask(with_bounds(cypher), values, limits)
         return replace(
             answer,
             columns=returned_names(cypher, answer.columns),
@@ -168,7 +169,9 @@ class EmbeddedStore(CypherStore):
     def _plan(
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> str:
-        answer = self._database_of(target).ask(cypher, values, limits, "EXPLAIN LOGICAL ")
+        answer = self._database_of(target).ask(
+            with_bounds(cypher), values, limits, "EXPLAIN LOGICAL "
+        )
         return "\n".join(str(value) for row in answer.rows for value in row).rstrip()
 
     def _database_of(self, target: str | None) -> ReadDatabase:

@@ -30,6 +30,11 @@ from graphstore.schema.codec import declared
 
 SCHEMA_VERSION = 3
 """Increased whenever tables or columns change. What is written has this version."""
+RENAMED = {
+    "attrs_json": "attrs_json is now `attributes`, a list of texts such as 'axis=1'",
+    "SHOWS": "SHOWS is now HAS_GRAPH, HAS_OP and PRODUCES, which are always there",
+}
+"""What users' queries may still call by an earlier name."""
 _READ = (2, SCHEMA_VERSION)
 """Versions that are read; :mod:`graphstore.schema.version_2` says what the older one lacks."""
 

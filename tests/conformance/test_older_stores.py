@@ -1,0 +1,97 @@
+"""Stores of schema version 2 are read, and get what they lack."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.scale.local_neo4j import LocalServer
+from graphstore.contract import GraphStore, QueryParameters
+from graphstore.embedded import EmbeddedStore
+from graphstore.model import Side
+from graphstore.neo4j import Neo4jStore
+from graphstore.schema.codec import attrs_text
+from graphstore.schema.tables import NODES, RELS
+
+NEW_RELS = "HAS_GRAPH|HAS_OP|PRODUCES|INPUT_OF|OF_TENSOR|OF_DEVICE|OF_GOLDEN|OF_GRAPH"
+
+
+def everything(store: GraphStore, target: str | None = None) -> Iterator[tuple[str, list[str]]]:
+    """All that users can see, table by table."""
+    for node in NODES:
+        columns = ", ".join(f"n.`{column.name}` AS `{column.name}`" for column in node.columns)
+        yield node.label, rows(store, f"MATCH (n:{node.label}) RETURN {columns}", target)
+    for rel in RELS:
+        pattern = f"(a:{rel.source})-[r:{rel.type}]->(b:{rel.target})"
+        columns = "".join(f", r.`{column.name}` AS `{column.name}`" for column in rel.columns)
+        text = f"MATCH {pattern} RETURN a.id AS a, b.id AS b{columns}"
+        yield rel.type, rows(store, text, target)
+
+
+def rows(store: GraphStore, text: str, target: str | None) -> list[str]:
+    return sorted(map(repr, store.query(text, QueryParameters(), target).rows))
+
+
+@pytest.fixture
+def older(test_data: Path, tmp_path: Path) -> Path:
+    """A store written with version 2: the run ``first``, and two others in one database."""
+    with tarfile.open(test_data / "stores" / "version_2.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path / "v2store"
+
+
+def test_an_older_store_says_what_a_new_one_does(older: Path, tmp_path: Path, sample_run) -> None:
+    names = ("first", "second", "third")
+    with EmbeddedStore(older) as store, EmbeddedStore(tmp_path / "new") as new:
+        new.save_run(sample_run("first"))
+        new.save_runs([sample_run("second"), sample_run("third")])
+        assert [run.name for run in store.runs()] == list(names)
+        for name in names:
+            for side in Side:
+                assert store.graph(name, side) == new.graph(name, side)
+            assert list(everything(store, name)) == list(everything(new, name))
+            answers = [one.named("first_diverging", name, {}) for one in (store, new)]
+            assert answers[0] == answers[1]
+        assert list(everything(store)) == list(everything(new))
+        assert json.loads((older / "store.json").read_text())["schema"] == 2  # it was only read
+        store.save_run(sample_run("fourth"))
+        new.save_run(sample_run("fourth"))
+        assert list(everything(store)) == list(everything(new))
+    assert json.loads((older / "store.json").read_text())["schema"] == 3
+
+
+@pytest.mark.neo4j
+@pytest.mark.xdist_group("neo4j")
+def test_a_server_gets_what_it_lacks(
+    neo4j_server: LocalServer, neo4j_store: Neo4jStore, sample_run
+) -> None:
+    neo4j_store.save_run(sample_run("first"))
+    neo4j_store.save_graph(sample_run("x").golden, "imported")
+    new = list(everything(neo4j_store))
+    define = neo4j_store._wire.define
+    define(f"MATCH ()-[r:{NEW_RELS}]->() DELETE r")
+    define("MATCH (t:Tensor) REMOVE t.dims")
+    data = sample_run("first")
+    texts = [
+        [graph.kind.value, op.id, attrs_text(op.attrs)]
+        for graph in (data.golden, data.device)
+        for op in graph.ops
+    ]
+    as_text = "UNWIND $rows AS r MATCH (o:Op {side: r[0], name: r[1]}) SET o.attrs_json = r[2]"
+    neo4j_store._wire.change(lambda run: run(as_text, rows=texts))
+    define("MATCH (o:Op) REMOVE o.side, o.attributes, o.rank, o.ranks")
+    define("MATCH (s:SchemaVersion) SET s.version = 2")
+
+    with Neo4jStore(neo4j_server.url, neo4j_server.user, neo4j_server.password) as store:
+        old = store.query("MATCH (g:Graph)-[:HAS_OP]->(o:Op) RETURN o.id", QueryParameters())
+        assert not old.rows
+        assert "store repair" in old.notes[0]
+        assert store.graph("first", Side.DEVICE) == sample_run("first").device
+        store.repair()
+        assert list(everything(store)) == new
+        assert store.info().schema == 3
+        assert not store.query("RETURN 1", QueryParameters()).notes
