@@ -199,9 +199,11 @@ class GraphStore(ABC):
         """The ops with these ids that there are, equal to those saved, by id."""
 
     @abstractmethod
-    def listed_ops(self, target: str, side: Side = Side.DEVICE) -> Iterator[ListedOps]:
-        """All ops in topo order as columns, slice by slice, read as they are taken; one empty
-        slice if there are none."""
+    def listed_ops(
+        self, target: str, side: Side = Side.DEVICE, numbers: range | None = None
+    ) -> Iterator[ListedOps]:
+        """All ops, or those of these *numbers*, in topo order as columns, slice by slice, read as
+        they are taken; one empty slice if there are none."""
 
     @abstractmethod
     def makers(self, target: str, tensor: str, side: Side = Side.DEVICE) -> list[TensorRef]:

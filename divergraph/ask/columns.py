@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -20,30 +20,39 @@ from graphstore.traverse.algorithms import worst_before
 from graphstore.traverse.arrays import GraphArrays
 
 _T = TypeVar("_T")
-_CARRIES = (OpState.INHERITED, OpState.BROKEN)
+CARRIES = (OpState.INHERITED, OpState.BROKEN)
+"""The states of ops whose error started in others."""
 _LEVELS = {Level.PASS: 0, Level.WARN: 1, Level.FAIL: 2, None: 0}
 GUILT_RANKS = {Guilt.NONE: 0, Guilt.SUSPECT: 1, Guilt.GUILTY: 2}
 """How much each guilt says against an op."""
 
 
 def read_columns(
-    store: GraphStore, target: str, side: Side, arrays: GraphArrays, reasons: ReasonCounter
+    store: GraphStore,
+    target: str,
+    side: Side,
+    arrays: GraphArrays,
+    reasons: ReasonCounter,
+    numbers: range | None = None,
 ) -> OpColumns:
-    """All ops in topo order, gains and origins not yet known; what was not compared is added to
-    *reasons*."""
+    """All ops in topo order, or those of these *numbers* as if there were no others, gains and
+    origins not yet known; what was not compared is added to *reasons*."""
     slices, names = [], _Names()
-    for listed in store.listed_ops(target, side):
+    for listed in store.listed_ops(target, side, numbers):
         if listed.results is not None:
             reasons.add_all(listed.results, listed.first, arrays.ids)
         slices.append(_columns(listed, side, arrays.ids, names))
-    return _joined(slices, side, arrays, names)
+    if numbers is None:
+        return _joined(slices, side, (arrays.ids, arrays.number), names)
+    ids = arrays.ids[numbers.start : numbers.stop]
+    return _joined(slices, side, (ids, dict(zip(ids, range(len(ids)), strict=True))), names)
 
 
 def with_causes(
     ops: OpColumns, arrays: GraphArrays, origins: Sequence[str], upstream: Coded[tuple[int, ...]]
 ) -> OpColumns:
     """*ops* with what depends on other ops: gains, and the *origins* that are *upstream*."""
-    carries = ops.states.where(lambda state: state in _CARRIES)
+    carries = ops.states.where(lambda state: state in CARRIES)
     lists = [(), *(tuple(origins[place] for place in places) for places in upstream.values)]
     codes = np.where(carries, upstream.codes.astype(np.int32) + 1, 0)
     for op in origins:
@@ -235,10 +244,13 @@ def _originals(listed: ListedOps, side: Side, names: _Names) -> Lists:
 
 
 def _joined(
-    slices: Sequence[OpColumns], side: Side, arrays: GraphArrays, names: _Names
+    slices: Sequence[OpColumns],
+    side: Side,
+    ids: tuple[Sequence[str], Mapping[str, int]],
+    names: _Names,
 ) -> OpColumns:
-    """The columns of all slices."""
-    parts: dict[str, Any] = {"side": side, "ids": arrays.ids, "number": arrays.number}
+    """The columns of all slices; *ids* are those of the ops, and their places."""
+    parts: dict[str, Any] = {"side": side, "ids": ids[0], "number": ids[1]}
     for field in fields(OpColumns):
         if field.name in parts:
             continue

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from divergraph.ask.answers import OpDetail, TensorRow
-from divergraph.ask.facts import Facts, find_run, load_facts, resolve_op
+from divergraph.ask.facts import find_run, resolve_op
+from divergraph.ask.few_rows import rows_of
 from divergraph.ask.memory.notes import with_notes
+from divergraph.ask.origin_answers import OriginsAnswer, origins
 from divergraph.ask.sentences import deed_sentence
 from divergraph.text.words import REASON_WORDS, excuse_text
 from divergraph.thresholds.verdicts import worst
@@ -21,13 +24,33 @@ from graphstore.model import (
     Op,
     OpState,
     Reason,
+    Run,
     Side,
     TensorIO,
 )
 from graphstore.op_row import OpRow
+from graphstore.traverse.arrays import GraphArrays
 
 _MANY = 100
 """Readers that are looked at one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OpFacts:
+    """The graph and run of an op, and what the run says of where errors start, of this op only;
+    None of a golden or imported graph."""
+
+    arrays: GraphArrays
+    side: Side
+    run: Run | None
+    answer: OriginsAnswer | None
+
+
+def _facts_of(store: GraphStore, target: str, op: str, side: Side) -> _OpFacts:
+    run, answer = find_run(store, target), None
+    if run is not None and side is Side.DEVICE:
+        answer = origins(store, target, next_dumps=False, op=op)
+    return _OpFacts(store.arrays(target, side), side, run, answer)
 
 
 def op_detail(store: GraphStore, target: str, op: str, side: Side = Side.DEVICE) -> OpDetail:
@@ -36,9 +59,10 @@ def op_detail(store: GraphStore, target: str, op: str, side: Side = Side.DEVICE)
     Raises:
         UnknownNameError: no such run, graph or op.
     """
-    facts = load_facts(store, target, side)
     op_id = resolve_op(store, target, op, side)
-    (row,) = with_notes(store, facts.run, [facts.rows[facts.arrays.number[op_id]]])
+    facts = _facts_of(store, target, op_id, side)
+    rows = rows_of(store, target, [facts.arrays.number[op_id]], side)
+    (row,) = with_notes(store, facts.run, rows)
     view = _Near(store, facts, target, op_id)
     value = view.ops[op_id]
     return OpDetail(
@@ -61,7 +85,7 @@ def _about(findings: Iterable[Finding], op: str) -> tuple[Finding, ...]:
 class _Near:
     """An op with those it reads from and those that read it, and their comparisons."""
 
-    def __init__(self, store: GraphStore, facts: Facts, target: str, op: str) -> None:
+    def __init__(self, store: GraphStore, facts: _OpFacts, target: str, op: str) -> None:
         number, ids = facts.arrays.number[op], facts.arrays.ids
         before = [ids[other] for other in facts.arrays.predecessors(number).tolist()]
         self.ops = store.ops(target, list(dict.fromkeys([op, *before])), facts.side)
@@ -73,7 +97,7 @@ class _Near:
                 self.compared.setdefault(item.op, []).append(item)
 
     def _readers(
-        self, store: GraphStore, facts: Facts, target: str, op: str, after: list[str]
+        self, store: GraphStore, facts: _OpFacts, target: str, op: str, after: list[str]
     ) -> dict[int, list[str]]:
         """The ops that read each output of *op*, of those *after* it."""
         if len(after) > _MANY and len(self.ops[op].outputs) == 1:
@@ -170,7 +194,7 @@ def _outputs(view: _Near, op: Op) -> Iterable[TensorRow]:
         )
 
 
-def _explain(facts: Facts, row: OpRow, compared: Iterable[Comparison]) -> str:
+def _explain(facts: _OpFacts, row: OpRow, compared: Iterable[Comparison]) -> str:
     item = worst(one for one in compared if one.io is TensorIO.OUTPUT)
     if row.state is None:
         return ""
@@ -181,7 +205,7 @@ def _explain(facts: Facts, row: OpRow, compared: Iterable[Comparison]) -> str:
     return f"{text}; {item.detail}" if item.detail else text
 
 
-def _of_state(facts: Facts, row: OpRow, item: Comparison) -> str:
+def _of_state(facts: _OpFacts, row: OpRow, item: Comparison) -> str:
     """The sentence about a compared op by its state."""
     broken = _broken(facts, item)
     if row.split is not None and row.state in _OF_SPLIT:
@@ -200,7 +224,7 @@ def _of_state(facts: Facts, row: OpRow, item: Comparison) -> str:
 _OF_SPLIT = (OpState.ORIGIN, OpState.DRIFTING, OpState.EXPLAINED)
 
 
-def _of_split(facts: Facts, row: OpRow, item: Comparison, broken: str) -> str:
+def _of_split(facts: _OpFacts, row: OpRow, item: Comparison, broken: str) -> str:
     """The sentence about an op whose error was split, and that carries none; a cause is left to the
     op's findings."""
     answer = None if facts.answer is None else facts.answer.of(row.id)
@@ -218,7 +242,7 @@ def _names(names: tuple[str, ...]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _broken(facts: Facts, item: Comparison) -> str:
+def _broken(facts: _OpFacts, item: Comparison) -> str:
     """The metrics over their limits, and the deciding rule if it is about something else."""
     limits = ", ".join(_limit_text(facts, metric, item) for metric in item.failed)
     label, _, rule = item.limit.partition(": ")
@@ -226,7 +250,7 @@ def _broken(facts: Facts, item: Comparison) -> str:
     return limits if plain else f"{limits} ({item.limit})"
 
 
-def _limit_text(facts: Facts, metric: Metric, item: Comparison) -> str:
+def _limit_text(facts: _OpFacts, metric: Metric, item: Comparison) -> str:
     assert item.metrics is not None
     value = item.metrics.value(metric)
     limit = None if facts.run is None else facts.run.thresholds.get(metric.value)

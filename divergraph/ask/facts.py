@@ -72,13 +72,30 @@ def load_facts(store: GraphStore, target: str, side: Side = Side.DEVICE) -> Fact
         UnknownNameError: neither a run nor an imported graph has this name.
     """
     run = find_run(store, target)
-    with _CACHE_LOCK:
-        recent = _CACHE.setdefault(store, Recent(_FEW))
-    return recent.get(
-        f"{side.value} {target}",
+    return _recent(store).get(
+        _key(target, side),
         lambda: _load(store, target, side, run),
         lambda facts: facts.run == run,
     )
+
+
+def known_facts(store: GraphStore, target: str, side: Side) -> Facts | None:
+    """The same if they are loaded, None if not.
+
+    Raises:
+        UnknownNameError: neither a run nor an imported graph has this name.
+    """
+    run, facts = find_run(store, target), _recent(store).known(_key(target, side))
+    return facts if facts is not None and facts.run == run else None
+
+
+def _recent(store: GraphStore) -> Recent[Facts]:
+    with _CACHE_LOCK:
+        return _CACHE.setdefault(store, Recent(_FEW))
+
+
+def _key(target: str, side: Side) -> str:
+    return f"{side.value} {target}"
 
 
 def op_rows(
@@ -93,9 +110,9 @@ def op_rows(
     Raises:
         UnknownNameError: no such run or graph, or no op that the page follows.
     """
-    columns, numbers = op_numbers(store, target, side, where, page)
+    _, numbers = op_numbers(store, target, side, where, page)
     with gc_paused():
-        return columns.rows(numbers)
+        return load_facts(store, target, side).rows.rows(numbers)
 
 
 def op_numbers(
@@ -104,19 +121,26 @@ def op_numbers(
     side: Side = Side.DEVICE,
     where: OpFilter | None = None,
     page: OpPage = WHOLE,
-) -> tuple[OpColumns, Int]:
-    """All ops as columns, and the numbers of those that :func:`op_rows` lists, without making their
-    rows.
+) -> tuple[Sequence[str], Int]:
+    """The ids of all ops, and the numbers of those that :func:`op_rows` lists, without making their
+    rows; ops as they come in the graph are numbered without reading anything else of them.
 
     Raises:
         UnknownNameError: no such run or graph, or no op that the page follows.
     """
+    if where is None and page.order == IN_GRAPH:
+        arrays = store.arrays(target, side)
+        if page.after is not None and page.after not in arrays.number:
+            raise UnknownNameError("op in this list", page.after)
+        first = 0 if page.after is None else arrays.number[page.after] + 1
+        numbers = np.arange(first, len(arrays.ids), dtype=np.int32)
+        return arrays.ids, numbers[: page.limit]
     rows, wanted = load_facts(store, target, side).rows, () if where is None else (where,)
     read_attributes(store, target, rows, wanted)
     numbers = _chosen(rows, page.order, wanted)
     if page.after is not None:
         numbers = numbers[_place_of(rows, numbers, page.after) + 1 :]
-    return rows, numbers[: page.limit]
+    return rows.ids, numbers[: page.limit]
 
 
 @dataclass(frozen=True, slots=True)

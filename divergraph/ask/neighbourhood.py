@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from divergraph.ask.facts import Facts, load_facts, resolve_op
+from divergraph.ask.facts import resolve_op
+from divergraph.ask.few_rows import rows_of
 from graphstore.contract import GraphStore
 from graphstore.model import Side
 from graphstore.op_row import OpRow
+from graphstore.traverse.arrays import GraphArrays
 
 MOST = 500
 """Ops of a neighbourhood; who wants more asks a list."""
@@ -45,20 +47,24 @@ def neighbourhood(
     Raises:
         UnknownNameError: no such run, graph or op.
     """
-    facts = load_facts(store, target, side)
+    arrays = store.arrays(target, side)
     op_id = resolve_op(store, target, op, side)
-    centre = facts.arrays.number[op_id]
-    after = _steps(facts, centre, depth, forward=True)
-    distances = {**_steps(facts, centre, depth, forward=False), **after, centre: 0}
+    centre = arrays.number[op_id]
+    after = _steps(arrays, centre, depth, forward=True)
+    distances = {**_steps(arrays, centre, depth, forward=False), **after, centre: 0}
     nearest = sorted(distances, key=lambda number: (abs(distances[number]), number))
     nearest_distances = {number: distances[number] for number in sorted(nearest[:MOST])}
-    ops = tuple(_neighbour(facts, nearest_distances, number) for number in nearest_distances)
+    rows = rows_of(store, target, list(nearest_distances), side)
+    ops = tuple(
+        _neighbour(arrays, nearest_distances, number, row)
+        for number, row in zip(nearest_distances, rows, strict=True)
+    )
     return OpsAround(op_id, depth, ops, len(distances) - len(nearest_distances))
 
 
-def _steps(facts: Facts, start: int, depth: int, *, forward: bool) -> dict[int, int]:
+def _steps(arrays: GraphArrays, start: int, depth: int, *, forward: bool) -> dict[int, int]:
     """The numbers of the ops one way from *start* with their signed distances."""
-    arrays, distances, edge = facts.arrays, {start: 0}, [start]
+    distances, edge = {start: 0}, [start]
     for step in range(1, depth + 1):
         reached: list[int] = []
         for number in edge:
@@ -69,11 +75,12 @@ def _steps(facts: Facts, start: int, depth: int, *, forward: bool) -> dict[int, 
     return distances
 
 
-def _neighbour(facts: Facts, distances: dict[int, int], number: int) -> NeighbourOp:
-    arrays = facts.arrays
+def _neighbour(
+    arrays: GraphArrays, distances: dict[int, int], number: int, row: OpRow
+) -> NeighbourOp:
     before, after = arrays.predecessors(number).tolist(), arrays.successors(number).tolist()
     return NeighbourOp(
-        facts.rows[number],
+        row,
         distances[number],
         tuple(arrays.ids[other] for other in before if other in distances),
         tuple(arrays.ids[other] for other in after if other in distances),

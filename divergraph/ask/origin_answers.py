@@ -84,9 +84,14 @@ class OriginsAnswer:
 
 
 def origins(
-    store: GraphStore, run: str, *, next_dumps: bool = True, details: int | None = None
+    store: GraphStore,
+    run: str,
+    *,
+    next_dumps: bool = True,
+    details: int | None = None,
+    op: str | None = None,
 ) -> OriginsAnswer:
-    """Where the error of *run* starts.
+    """Where the error of *run* starts; of one *op* only, what is said of it.
 
     With *next_dumps*, the most useful further dump is looked for, which reads the golden graph.
     With *details*, the splits of so many origins only are read.
@@ -95,7 +100,10 @@ def origins(
         UnknownNameError: no such run.
     """
     value = store.run(run)
-    guilty, suspects = store.origins(run), store.suspects(run)
+    guilty, suspects = (
+        [origin for origin in accused if op in (None, origin.op)]
+        for accused in (store.origins(run), store.suspects(run))
+    )
     findings = tuple(store.findings(run))
     outputs = _outputs(store, run, [*guilty, *suspects][:details])
     next_store = store if next_dumps else None

@@ -10,6 +10,7 @@ from divergraph.ask.error_paths.path_gains import with_gains
 from divergraph.ask.error_paths.path_steps import ATTENUATES
 from divergraph.ask.error_paths.paths import error_paths
 from divergraph.ask.facts import Facts, find_run, load_facts, resolve_op
+from divergraph.ask.few_rows import rows_of
 from divergraph.ask.trace_answers import Trace, TraceSteps
 from divergraph.submodel.boundary import SHAPE_TELLERS
 from graphstore.columns.op_columns import OpColumns
@@ -116,9 +117,10 @@ def ops_between(store: GraphStore, target: str, start: str, end: str) -> list[Op
 
 
 def _on_paths(store: GraphStore, target: str, start: str, end: str, side: Side) -> list[OpRow]:
-    facts = load_facts(store, target, side)
-    ends = [facts.arrays.number[resolve_op(store, target, name, side)] for name in (start, end)]
-    return facts.rows.rows(between(facts.arrays, ends[:1], ends[1:]))
+    arrays = store.arrays(target, side)
+    ends = [arrays.number[resolve_op(store, target, name, side)] for name in (start, end)]
+    numbers = between(arrays, ends[:1], ends[1:]).tolist()
+    return list(rows_of(store, target, numbers, side))
 
 
 def _healed(facts: Facts, below: Int32, inside: Int32) -> Int32:

@@ -210,13 +210,13 @@ class Answering:
     ) -> EncodedAnswer | WrittenFile:
         """A page of ops, made of the texts of single ones; a long list, op by op."""
         owner = _tag(question.side, stamp)
-        columns, numbers = question.numbers(self.store)
+        ids, numbers = question.numbers(self.store)
         link = ""
         if len(numbers) == question.limit:
-            following = request.url.include_query_params(after=columns.ids[numbers[-1]])
+            following = request.url.include_query_params(after=ids[numbers[-1]])
             link = f'<{following.path}?{following.query}>; rel="next"'
         if len(numbers) > _LONG:
-            listed = question.listed(self.store, columns, numbers)
+            listed = question.listed(self.store, numbers)
 
             def write(file: IO[bytes]) -> None:
                 parts = chain(ops_parts(question.run, listed), "\n")
@@ -225,7 +225,7 @@ class Answering:
             return WrittenFile(write, {"Link": link} if link else {}, "application/json")
 
         def made(missing: list[int]) -> list[str]:
-            return list(map(op_text, question.listed(self.store, columns, missing)))
+            return list(map(op_text, question.listed(self.store, missing)))
 
         texts = self._ops.texts(owner, numbers, made)
         text = "".join(listing_parts({"run": question.run}, "ops", texts))

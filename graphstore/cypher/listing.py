@@ -60,15 +60,15 @@ class Partners:
 
 
 def listed_ops(
-    ask: AskSlice, side: Side, count: int, partners: Partners | None
+    ask: AskSlice, side: Side, numbers: range, partners: Partners | None
 ) -> Iterator[ListedOps]:
-    """The *count* ops behind *ask* in topo order.
+    """The ops of these *numbers* behind *ask* in topo order.
 
     *partners* is None for an imported graph, which has no results and no partners.
     """
     linked = None if partners is None else _Linked(partners)
-    for first in range(0, max(count, 1), SLICE):
-        until = min(first + SLICE, count)
+    for first in range(numbers.start, max(numbers.stop, numbers.start + 1), SLICE):
+        until = min(first + SLICE, numbers.stop)
         ops = ask("listed_ops", first, until)
         lists, results = Lists(starts([0] * (until - first)), np.zeros(0, np.int32), ()), None
         if linked is not None:

@@ -149,11 +149,15 @@ class CypherStore(CypherMemory):
         fetch({first for number in places.values() for first in reader.needed(number)})
         return {op: reader.op(places[plain_text(op)]) for op in ids if op in nodes}
 
-    def listed_ops(self, target: str, side: Side = Side.DEVICE) -> Iterator[ListedOps]:
-        """All ops in topo order as columns, slice by slice, read as they are taken."""
+    def listed_ops(
+        self, target: str, side: Side = Side.DEVICE, numbers: range | None = None
+    ) -> Iterator[ListedOps]:
+        """All ops, or those of these *numbers*, in topo order as columns, slice by slice, read as
+        they are taken."""
         place = self._place(target)
         key, content = place.graph(side)
-        count = len(self._arrays_of(place, key, content).ids)
+        if numbers is None:
+            numbers = range(len(self._arrays_of(place, key, content).ids))
 
         def ask(name: str, first: int, until: int) -> Any:
             query = load(name, self.dialect)
@@ -166,7 +170,7 @@ class CypherStore(CypherMemory):
             return self._ask_table(place, query, params)
 
         partners = None if place.run is None else self._partners(place, side)
-        return listed_ops(ask, side, count, partners)
+        return listed_ops(ask, side, numbers, partners)
 
     def makers(self, target: str, tensor: str, side: Side = Side.DEVICE) -> list[TensorRef]:
         """The outputs of ops that are called *tensor*, in topo order."""

@@ -6,14 +6,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-import numpy as np
-
 from divergraph.ask.facts import OpPage, find_run, op_numbers
+from divergraph.ask.few_rows import rows_of
 from divergraph.ask.memory.notes import noting
 from divergraph.ask.op_order import ORDERS, Order
 from divergraph.ask.question import OneSide, Parameter, Question, TargetName
 from graphstore.cancellation import Cancellation
-from graphstore.columns.op_columns import OpColumns, OpSelection
 from graphstore.contract import GraphStore
 from graphstore.filter import parse_filter
 from graphstore.gc_paused import gc_paused
@@ -26,7 +24,7 @@ class NotedOps(Collection[OpRow]):
     """Rows of ops with their notes, made anew whenever they are gone through: of a million a few
     thousand are held."""
 
-    rows: OpSelection
+    rows: Sequence[OpRow]
     noted: Callable[[OpRow], OpRow]
 
     def __len__(self) -> int:
@@ -86,12 +84,13 @@ class OpsQuestion(Question[OpsAnswer]):
         Raises:
             FilterError: the filter cannot be understood.
         """
-        columns, numbers = self.numbers(store)
+        _, numbers = self.numbers(store)
         with gc_paused():
-            return OpsAnswer(list(self.listed(store, columns, numbers)))
+            return OpsAnswer(list(self.listed(store, numbers)))
 
-    def numbers(self, store: GraphStore) -> tuple[OpColumns, Sequence[int]]:
-        """The same ops as numbers in columns, for who has some of their rows already.
+    def numbers(self, store: GraphStore) -> tuple[Sequence[str], Sequence[int]]:
+        """The ids of all ops and the numbers of the same ones, for who has some of their rows
+        already.
 
         Raises:
             FilterError: the filter cannot be understood.
@@ -99,14 +98,14 @@ class OpsQuestion(Question[OpsAnswer]):
         wanted = parse_filter(self.where) if self.where else None
         order = Order(self.order.removeprefix("-"), self.order.startswith("-"))
         page = OpPage(order, self.after, self.limit)
-        columns, numbers = op_numbers(store, self.run, self.side, wanted, page)
-        return columns, numbers.tolist()
+        ids, numbers = op_numbers(store, self.run, self.side, wanted, page)
+        return ids, numbers.tolist()
 
-    def listed(self, store: GraphStore, columns: OpColumns, numbers: Sequence[int]) -> NotedOps:
+    def listed(self, store: GraphStore, numbers: Sequence[int]) -> NotedOps:
         """The ops of these numbers, with what was written of them; no store need be open when
         their rows are made."""
-        selection = OpSelection(columns, np.array(numbers, dtype=np.int32))
-        return NotedOps(selection, noting(store, find_run(store, self.run)))
+        rows = rows_of(store, self.run, numbers, self.side)
+        return NotedOps(rows, noting(store, find_run(store, self.run)))
 
 
 QUESTION = OpsQuestion

@@ -71,8 +71,8 @@ def ops_command(
     """
     question = OpsQuestion(run, where, Side(side), order, after)
     with opened_to_read(store) as opened_store, timed("asking the store"):
-        columns, numbers = question.numbers(opened_store)
-        rows = question.listed(opened_store, columns, numbers[:limit])
+        _, numbers = question.numbers(opened_store)
+        rows = question.listed(opened_store, numbers[:limit])
     with timed("writing the answer"):
         if as_json:
             say_json_parts(ops_parts(run, rows))
