@@ -70,6 +70,31 @@ def test_another_metric_has_its_own_limits(page, page_of_fault):
     assert page.run("document.querySelectorAll('.limit').length") == 0
 
 
+def test_a_limit_is_dragged_and_what_is_beyond_it_listed(page, page_of_fault):
+    page.open(page_of_fault, "metric=relative_euclidean_distance")
+    assert page.run("document.getElementById('limit').value") == "0.05"
+    before = int(page.texts("#beyond-count")[0].split()[0])
+    x, y = page.run(
+        "(() => { document.getElementById('plot').scrollIntoView();"
+        "const b = document.getElementById('plot').getBoundingClientRect();"
+        "const l = document.querySelector('line.limit.fail');"
+        "return [b.x + 200, b.y + +l.getAttribute('y1')]; })()"
+    )
+    page.mouse(x, y, "mousePressed")
+    page.mouse(x, y - 30, "mouseMoved")
+    page.mouse(x, y - 30, "mouseReleased")
+    moved = float(page.run("document.getElementById('limit').value"))
+    beyond = int(page.texts("#beyond-count")[0].split()[0])
+    assert moved > 0.05
+    assert 0 < beyond < before
+    page.click("#beyond")
+    assert count(page) == f"{beyond} of 157"
+    assert f"limit={moved:g}&beyond=1" in page.run("location.hash")
+    page.open(page_of_fault, "metric=cosine_similarity&limit=0.9&beyond=1")
+    assert rows(page)
+    assert all(float(text) < 0.9 for text in page.texts("td.cosine_similarity"))
+
+
 @pytest.mark.slow
 def test_typing_filters_the_table(page):
     everything = count(page)

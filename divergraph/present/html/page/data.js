@@ -51,7 +51,7 @@ const element = (tag, attributes = {}, ...children) => {
 const byId = id => document.getElementById(id);
 
 // What is shown; kept in the address, so that a view can be passed on.
-const DEFAULTS = {metric: "", log: "", text: "", state: "", level: "", role: "", io: "", invalid: "", sort: "topo", select: ""};
+const DEFAULTS = {metric: "", log: "", limit: "", beyond: "", text: "", state: "", level: "", role: "", io: "", invalid: "", sort: "topo", select: ""};
 const view = {...DEFAULTS};
 
 const readAddress = () => {
@@ -66,6 +66,15 @@ const writeAddress = () => {
   history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search);
 };
 
+const currentPlot = () => data.plots.find(plot => plot.key === view.metric) ?? data.plots[0];
+// The run's limit, or the one that was put in its place; null for none.
+const currentLimit = () => (view.limit === "" ? currentPlot()?.fail ?? null : Number(view.limit));
+const isBeyond = (row, limit) => {
+  const value = number(currentPlot().key, row);
+  if (value === null || limit === null || (Number.isNaN(value) && LEVELS[tensors.level[row]] === "pass")) return false;
+  return currentPlot().lower ? !(value >= limit) : !(value <= limit);
+};
+
 // Which tensors pass the filters.
 const haystacks = new Array(rowCount);
 const haystack = row =>
@@ -76,12 +85,14 @@ const passing = () => {
   const parts = view.text.toLowerCase().split(/\s+/).filter(Boolean);
   const states = view.state ? new Set(view.state.split(",")) : null;
   const level = view.level === "" ? null : Number(view.level);
+  const limit = currentLimit();
   const found = new Uint8Array(rowCount);
   for (let row = 0; row < rowCount; row++) {
     if (!view.invalid && !tensors.compared[row]) continue;
     if (states && !states.has(stateOf(row))) continue;
     if (level !== null && tensors.level[row] !== level) continue;
     if (view.io !== "" && String(tensors.out[row]) !== view.io) continue;
+    if (view.beyond && !isBeyond(row, limit)) continue;
     if (view.role && word("role", row) !== view.role) continue;
     if (parts.length && !parts.every(part => haystack(row).includes(part))) continue;
     found[row] = 1;

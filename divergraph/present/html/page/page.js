@@ -3,7 +3,7 @@ const choose = (row, {show = false} = {}) => {
   view.select = row === null ? "" : String(row);
   if (row !== null && show && !place.has(row)) {
     // The row is filtered out: the filters give way, not the user's choice.
-    Object.assign(view, {text: "", state: "", level: "", role: "", io: "", invalid: tensors.compared[row] ? view.invalid : "1"});
+    Object.assign(view, {text: "", state: "", level: "", role: "", io: "", beyond: "", invalid: tensors.compared[row] ? view.invalid : "1"});
     fillControls();
     refresh();
   }
@@ -53,11 +53,15 @@ byId("invalid").addEventListener("change", event => {
   refresh();
 });
 byId("metric").addEventListener("change", event => {
-  view.metric = event.target.value;
-  view.log = "";
+  Object.assign(view, {metric: event.target.value, log: "", limit: ""});
   hovered = -1;
-  drawPlot();
-  writeAddress();
+  redraw();
+});
+byId("limit").addEventListener("input", event => moveLimit(event.target.value));
+byId("limit").addEventListener("blur", countBeyond);
+byId("beyond").addEventListener("change", event => {
+  view.beyond = event.target.checked ? "1" : "";
+  refresh();
 });
 byId("log").addEventListener("change", event => {
   view.log = event.target.checked ? "1" : "0";
@@ -66,7 +70,7 @@ byId("log").addEventListener("change", event => {
 });
 byId("unzoom").addEventListener("click", () => zoomTo(0, lastOp));
 byId("clear").addEventListener("click", () => {
-  Object.assign(view, {text: "", state: "", level: "", role: "", io: "", invalid: ""});
+  Object.assign(view, {text: "", state: "", level: "", role: "", io: "", invalid: "", beyond: ""});
   fillControls();
   refresh();
 });

@@ -11,10 +11,11 @@ let zoom = [0, lastOp];
 let points = []; // {row, x, y}, from left to right
 let hovered = -1;
 let passes = new Uint8Array(rowCount);
+let shownScale = null;
+let dragged = null; // {from, to}: part of the run; {scale}: the limit
 
 const colour = name => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const stateColour = state => colour(state.replace(" ", "-"));
-const currentPlot = () => data.plots.find(plot => plot.key === view.metric) ?? data.plots[0];
 const isLog = plot => (view.log === "" ? plot.log : view.log === "1");
 
 const draw = (tag, attributes, text) => {
@@ -29,7 +30,7 @@ const superscript = power => String(power).replace(/./g, char => "⁰¹²³⁴�
 
 // What is on the y axis: place() gives pixels, ticks are [value, text].
 const verticalScale = (plot, values, height) => {
-  const limits = [plot.fail, plot.warn].filter(value => value !== null);
+  const limits = [currentLimit(), plot.warn].filter(value => value !== null);
   const top = EDGE.top + LANE, bottom = height - EDGE.bottom - LANE;
   let low = Infinity, high = -Infinity;
   const log = isLog(plot);
@@ -49,7 +50,8 @@ const logScale = (low, high, top, bottom) => {
   const ticks = [];
   for (let power = last; power >= first; power -= step) ticks.push([10 ** power, power >= -2 && power <= 3 ? String(Number((10 ** power).toPrecision(1))) : `10${superscript(power)}`]);
   const place = value => bottom - (Math.max(Math.log10(value), first) - first) / span * (bottom - top);
-  return {place: value => (value > 0 ? place(value) : bottom + LANE * 0.7), ticks, zero: bottom + LANE * 0.7, top, bottom};
+  const valueAt = y => 10 ** (first + (bottom - y) / (bottom - top) * span);
+  return {place: value => (value > 0 ? place(value) : bottom + LANE * 0.7), valueAt, ticks, zero: bottom + LANE * 0.7, top, bottom};
 };
 
 const niceStep = least => {
@@ -68,7 +70,8 @@ const linearScale = (low, high, top, bottom, plot) => {
   const ticks = [];
   for (let value = Math.ceil(low / step) * step; value <= high; value += step)
     if (plot.key !== "cosine_similarity" || value <= 1 + 1e-12) ticks.push([value, value.toFixed(digits)]);
-  return {place: value => bottom - (value - low) / (high - low) * (bottom - top), ticks, zero: null, top, bottom};
+  const valueAt = y => low + (bottom - y) / (bottom - top) * (high - low);
+  return {place: value => bottom - (value - low) / (high - low) * (bottom - top), valueAt, ticks, zero: null, top, bottom};
 };
 
 const drawPlot = () => {
@@ -76,7 +79,9 @@ const drawPlot = () => {
   const width = plotBox.clientWidth, height = plotBox.clientHeight;
   if (!width) return;
   const values = data.numbers[plot.key];
-  const scale = verticalScale(plot, values.filter(value => value !== null), height);
+  // While its limit is dragged the axis stays as it is, or the limit would run away.
+  const scale = dragged?.scale ?? verticalScale(plot, values.filter(value => value !== null), height);
+  shownScale = scale;
   const across = op => EDGE.left + (op - zoom[0]) / (zoom[1] - zoom[0]) * (width - EDGE.left - EDGE.right);
   points = [];
   let odd = 0;
@@ -94,8 +99,35 @@ const drawPlot = () => {
   drawHover();
   plotBox.dataset.points = points.length;
   plotBox.dataset.metric = plot.key;
+  countBeyond();
   byId("log").checked = isLog(plot);
   byId("unzoom").hidden = zoom[0] === 0 && zoom[1] === lastOp;
+};
+
+const countBeyond = () => {
+  const limit = currentLimit();
+  let measured = 0, beyond = 0;
+  for (let row = 0; row < rowCount; row++) {
+    measured += number(currentPlot().key, row) !== null;
+    beyond += isBeyond(row, limit);
+  }
+  byId("beyond-label").hidden = limit === null;
+  byId("beyond-count").textContent = `${beyond.toLocaleString("en")} of ${measured.toLocaleString("en")} beyond`;
+  if (document.activeElement !== byId("limit")) byId("limit").value = limit ?? "";
+  byId("beyond").checked = view.beyond === "1";
+};
+
+// The run's own limit again if *text* is no number.
+const moveLimit = text => {
+  view.limit = text.trim() !== "" && Number.isFinite(Number(text)) ? text.trim() : "";
+  redraw();
+};
+
+// The plot, and what is listed where that depends on it.
+const redraw = () => {
+  if (view.beyond) return refresh();
+  drawPlot();
+  writeAddress();
 };
 
 const drawAxes = (plot, scale, width, height, odd) => {
@@ -118,7 +150,7 @@ const drawAxes = (plot, scale, width, height, odd) => {
   }
   draw("text", {class: "label middle", x: (EDGE.left + right) / 2, y: height - 4}, "op in execution order");
   for (const [kind, text] of [["warn", "warning"], ["fail", "limit"]]) {
-    const bound = plot[kind];
+    const bound = kind === "fail" ? currentLimit() : plot.warn;
     if (bound === null) continue;
     const y = scale.place(bound), past = plot.lower ? floor - y : y - EDGE.top;
     if (kind === "fail") draw("rect", {class: "past", x: EDGE.left, y: plot.lower ? y : EDGE.top, width: right - EDGE.left, height: Math.max(0, past)});
@@ -230,18 +262,23 @@ const zoomTo = (from, to) => {
 
 const opAt = x => zoom[0] + (x - EDGE.left) / (plotBox.clientWidth - EDGE.left - EDGE.right) * (zoom[1] - zoom[0]);
 
-let dragged = null;
 const inBox = event => {
   const box = plotBox.getBoundingClientRect();
   return [event.clientX - box.left, event.clientY - box.top];
 };
+const isOnLimit = event => {
+  const limit = currentLimit();
+  return limit !== null && shownScale !== null && Math.abs(shownScale.place(limit) - inBox(event)[1]) < 5;
+};
 plotBox.addEventListener("pointerdown", event => {
   if (event.button !== 0) return;
-  dragged = {from: inBox(event)[0], to: null};
+  dragged = isOnLimit(event) ? {scale: shownScale} : {from: inBox(event)[0], to: null};
   plotBox.setPointerCapture(event.pointerId);
 });
 plotBox.addEventListener("pointermove", event => {
   const [x, y] = inBox(event);
+  plotBox.classList.toggle("on-limit", dragged ? "scale" in dragged : isOnLimit(event));
+  if (dragged?.scale) return moveLimit(String(Number(dragged.scale.valueAt(y).toPrecision(3))));
   if (dragged && Math.abs(x - dragged.from) > 5) {
     dragged.to = x;
     svg.querySelectorAll(".brush").forEach(each => each.remove());
@@ -254,6 +291,7 @@ plotBox.addEventListener("pointermove", event => {
 plotBox.addEventListener("pointerup", event => {
   const drag = dragged;
   dragged = null;
+  if (drag?.scale) return drawPlot();
   if (drag?.to != null) return zoomTo(...[opAt(drag.from), opAt(drag.to)].sort((a, b) => a - b));
   const found = pointAt(...inBox(event));
   if (drag && found >= 0) choose(points[found].row, {show: true});
