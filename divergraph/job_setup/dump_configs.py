@@ -19,7 +19,8 @@ class DumpSettings:
     """What is to be dumped, and where to.
 
     Of offline models ``model`` names one (empty: all) and ``layers`` some of its ops. ``overflow``
-    has overflows found instead; ``switch`` is a fusion switch file.
+    has overflows found instead; ``switch`` is a fusion switch file. msprobe dumps only these
+    ``calls`` and ``ranks``, or all where there are none.
     """
 
     path: str = "precision_data/npu/debug_0/dump"
@@ -29,6 +30,8 @@ class DumpSettings:
     layers: tuple[str, ...] = ()
     overflow: bool = False
     switch: str = ""
+    calls: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()
 
 
 def config_text(form: str, settings: DumpSettings) -> str:
@@ -59,6 +62,22 @@ def _acl_json(settings: DumpSettings) -> str:
     if settings.steps != "0":
         dump["dump_step"] = settings.steps
     return json.dumps({"dump": dump}, indent=2) + "\n"
+
+
+def _msprobe(settings: DumpSettings) -> str:
+    if settings.overflow:
+        raise InputError(
+            "msprobe finds overflows by a task of its own", hint="leave --overflow out"
+        )
+    config = {
+        "task": "tensor",
+        "dump_path": settings.path,
+        "rank": list(settings.ranks),
+        "step": [int(step) for step in settings.steps.split("|")],
+        "level": "mix",
+        "tensor": {"scope": [], "list": list(settings.calls), "data_mode": [settings.mode]},
+    }
+    return json.dumps(config, indent=2) + "\n"
 
 
 def _options(settings: DumpSettings) -> dict[str, Any]:
@@ -109,6 +128,8 @@ FORMS: Mapping[str, Callable[[DumpSettings], str]] = {
     "acl-json": _acl_json,
     "estimator": _estimator,
     "session": _session,
+    "msprobe": _msprobe,
     "tf-config": lambda _: module_text(),
 }
-"""What can be written: a file for AscendCL, Python for Estimators and sessions, the module."""
+"""What can be written: a file for AscendCL, Python for Estimators and sessions, msprobe's
+``config.json``, the module."""

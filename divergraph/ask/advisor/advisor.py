@@ -17,6 +17,7 @@ import numpy as np
 from divergraph.ask.advisor.inputs import INPUT_INCONSISTENT, inconsistent_inputs
 from divergraph.ask.advisor.view import RunView
 from divergraph.ask.fusion_passes import NamedPass, passes_of, switch_text
+from divergraph.ask.next_calls import advice, has_next_calls
 from divergraph.metrics.limits import notes as comparison_notes
 from divergraph.metrics.limits.exceptions import NEGLIGIBLE
 from divergraph.text.words import counted, reserve_text
@@ -35,6 +36,7 @@ from graphstore.model import (
     Op,
     Origin,
     TensorIO,
+    Verdict,
 )
 from graphstore.traverse.algorithms import first_diverging
 
@@ -91,6 +93,8 @@ def advise(data: RunData) -> Advice:
     nodes.sort(key=lambda finding: finding.label != PROBLEM_NODE)
     findings = _behind_the_first(view, [*overflows, *inputs, *nodes])
     if doubt := data.run.analysis.doubt:
+        if data.run.verdict is Verdict.UNDECIDED and has_next_calls(data):
+            doubt = f"{doubt}. {advice(data)}"
         findings.insert(0, Finding(FindingKind.ADVICE, DOUBTFUL, doubt))
     if not findings:
         findings.append(_consistent(view, notes))
@@ -242,6 +246,7 @@ def _node(view: RunView, item: Comparison, origin: Origin | None, starts: int) -
         sentence += f". {_reach(view, spoilt)}. {evidence['remedy']}"
     else:
         sentence += f". {_mild(reached)}"
+        sentence += f" {advice(view.data)}" if has_next_calls(view.data) else ""
     return Finding(
         FindingKind.ADVICE, label, sentence, item.op, item.io, item.port, confidence, evidence
     )
@@ -343,6 +348,8 @@ _OF_PRECISION = frozenset(
 def remedy(view: RunView, item: Comparison, causes: list[Finding]) -> str:
     """What to do about the op whose output *item* is, one of *causes* being likely."""
     op = view.ops[item.op]
+    if has_next_calls(view.data):
+        return advice(view.data)
     passes = passes_of(op.attrs)
     if passes:
         return f"{_standing(view, op)}{_switched_off(passes)}, and compare again"
