@@ -110,7 +110,8 @@ class StoreInfo:
     written to yet. ``ops`` counts those of all graphs, ``bytes`` the disk space (None if
     the server does not say). ``pending`` has a text for each thing a writer that died
     left behind; ``repair`` clears them. ``damaged`` has one for each entry that cannot
-    be read; those are not counted.
+    be read; those are not counted. ``other_engines`` has one for each entry that another
+    version of the engine wrote.
     """
 
     url: str
@@ -122,6 +123,7 @@ class StoreInfo:
     bytes: int | None
     pending: tuple[str, ...] = ()
     damaged: tuple[str, ...] = ()
+    other_engines: tuple[str, ...] = ()
 
 
 class GraphStore(ABC):

@@ -139,6 +139,8 @@ def _store_parts(store: GraphStore) -> Iterator[InstallationCheck]:
     info = store.info()
     schema = "no schema yet" if info.schema is None else f"schema {info.schema}"
     yield InstallationCheck("store engine", True, f"{info.engine}, {schema}")
+    for text in info.other_engines:
+        yield InstallationCheck("store engine", False, text, optional=True)
     if info.pending:
         leftover = f"{counted(len(info.pending), 'thing')} left by writers that died"
         yield InstallationCheck(

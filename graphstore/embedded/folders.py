@@ -37,6 +37,7 @@ from graphstore.embedded.disk import (
     sync,
     write_json,
 )
+from graphstore.embedded.engine_version import engine_name
 from graphstore.embedded.shared_databases import (
     MANIFEST,
     SHARED,
@@ -70,6 +71,12 @@ class Entry:
     def shared(self) -> str | None:
         """The name of the database it shares with other runs; None if it has its own."""
         name = self.manifest.get("shared")
+        return None if name is None else str(name)
+
+    @property
+    def engine(self) -> str | None:
+        """The engine that wrote the database, with its version; None if nobody knows."""
+        name = self.manifest.get("engine")
         return None if name is None else str(name)
 
     @property
@@ -251,6 +258,7 @@ class StoreFolder:
             sync(database)
             manifest = {
                 "schema": SCHEMA_VERSION,
+                "engine": engine_name(),
                 **manifest,
                 "bytes": database.stat().st_size,
                 "sha256": file_sha256(database),

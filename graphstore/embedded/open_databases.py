@@ -77,7 +77,7 @@ class OpenDatabases:
                 if fresh.stamp == entry.stamp:
                     raise damaged(entry, entry.database.name)
                 return self.of(fresh)
-            source = self._scratch.unpacked(entry) if is_packed(entry.database) else entry
+            source = self._scratch.readable(entry)
             database = ReadDatabase(source.database)
             self._open[entry.home] = _Opened(stamp, source, database)
             return database

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,13 @@ from graphstore.embedded.disk import (
     remove_draft,
     sync,
 )
+from graphstore.embedded.engine_version import engine_name, is_own_form
 from graphstore.embedded.entry_facts import as_written, entry_place, is_as_written, what
 from graphstore.embedded.folders import KINDS, STORE, Entry, StoreFolder, forget_read
 from graphstore.embedded.memory_files import damaged_memory
 from graphstore.embedded.outlines.files import PATTERN, is_sound
 from graphstore.embedded.scratch import Scratch
-from graphstore.embedded.shared_databases import unused
+from graphstore.embedded.shared_databases import is_packed, unused
 from graphstore.errors import StoreError
 from graphstore.model import Side
 from graphstore.private_folder import made_in
@@ -112,6 +113,19 @@ def damaged_entries(folder: StoreFolder, *, again: bool) -> list[Trouble]:
         for path, damage in damaged_memory(folder.root):
             troubles.append(Trouble(path, f"{path.relative_to(folder.root)} is damaged: {damage}"))
     return troubles
+
+
+def written_by_others(entries: Iterable[Entry]) -> Iterator[str]:
+    """A sentence for each of *entries* that another version of the engine wrote."""
+    for entry in entries:
+        name = f"the {what(entry)} {entry.name!r}"
+        if entry.engine == engine_name() or is_packed(entry.database):
+            continue  # a packed one is unpacked for each engine, which then says what it cannot
+        try:
+            if not is_own_form(entry.database, entry.engine):
+                yield f"{name}: {entry.engine or 'an older ladybug'} wrote it; a copy is read"
+        except StoreError as error:
+            yield f"{name}: {error.what}"
 
 
 def set_damaged_aside(folder: StoreFolder) -> list[str]:

@@ -14,10 +14,11 @@ from pathlib import Path
 from graphstore.cypher.statements import load_statements
 from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.disk import DamagedStoreError, os_errors
+from graphstore.embedded.engine_version import engine_name, is_own_form
 from graphstore.embedded.entry_facts import damaged, entry_info
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.merged_tables import MergedTables
-from graphstore.embedded.shared_databases import SHARED, unpack
+from graphstore.embedded.shared_databases import SHARED, is_packed, unpack
 from graphstore.embedded.table_writing import write_tables
 from graphstore.embedded.write_process import writing
 from graphstore.errors import StoreError
@@ -67,6 +68,7 @@ class Scratch:
                 return
             if not entry.is_unchanged():
                 raise damaged(entry, entry.database.name)
+            is_own_form(entry.database, entry.engine)
             shutil.copyfile(entry.database, path)
             with writing() as writer:
                 writer.change(path, _naming(entry))
@@ -81,6 +83,26 @@ class Scratch:
                 unpack(entry.database, path)
 
         return self._made(f"{_UNPACKED}{entry.shared}", make, entry.manifest["unpacked"])
+
+    def readable(self, entry: Entry) -> Entry:
+        """A database that the engine may open: that of *entry*, or a copy where another version of
+        the engine wrote it. A newer one may write its own form into what it opens, and then the
+        other could never read the only copy again.
+
+        Raises:
+            StoreError: a newer version of the engine wrote it.
+        """
+        if is_packed(entry.database):
+            unpacked = self.unpacked(entry)
+            is_own_form(unpacked.database, entry.engine)
+            return unpacked
+        if is_own_form(entry.database, entry.engine):
+            return entry
+
+        def make(path: Path) -> None:
+            shutil.copyfile(entry.database, path)
+
+        return self._made(_name("read", entry.folder, entry.stamp), make, entry.manifest["bytes"])
 
     def orphans(self) -> list[Path]:
         """The derived databases in the store that no question can use any more."""
@@ -141,7 +163,7 @@ def _naming(entry: Entry) -> list[tuple[str, dict[str, object]]]:
 def _current(store: StoreFolder, folder: StoreFolder) -> set[str]:
     """The names of those derived databases in *folder* that may be asked again."""
     stamps = store.stamps().items()
-    names = {_name("named", *entry) for entry in stamps}
+    names = {_name(kind, *entry) for kind in ("named", "read") for entry in stamps}
     return {*names, _merged_name(store), *_last_unpacked(store, folder)}
 
 
@@ -163,6 +185,7 @@ def _name(kind: str, folder: Path, stamp: tuple[int, int]) -> str:
 
 
 def _digest(text: str) -> str:
-    """Another one for another schema, whose derived databases lack columns."""
-    text = f"{SCHEMA_VERSION} {text}"
+    """Another one for another schema, whose derived databases lack columns, and another engine,
+    which may be unable to read them."""
+    text = f"{SCHEMA_VERSION} {engine_name()} {text}"
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:24]

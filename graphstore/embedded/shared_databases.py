@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from graphstore.embedded.disk import file_sha256, is_marked_alive, read_json, sync, write_json
+from graphstore.embedded.engine_version import engine_name
 from graphstore.errors import StoreError
 from graphstore.private_folder import made_in
 from graphstore.schema.tables import SCHEMA_VERSION
@@ -51,6 +52,7 @@ def shared_drafts(
     sync(database)
     file_facts = {
         "schema": SCHEMA_VERSION,
+        "engine": engine_name(),
         "bytes": database.stat().st_size,
         "unpacked": size,
         "sha256": file_sha256(database),

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from graphstore.cypher.traversals import longest_path
 from graphstore.embedded.database import ReadDatabase, with_numbers
 from graphstore.embedded.disk import DamagedStoreError
 from graphstore.embedded.engine import give_back
+from graphstore.embedded.engine_version import engine_name
 from graphstore.embedded.entry_facts import (
     as_written,
     entry_info,
@@ -50,6 +50,7 @@ from graphstore.embedded.repairs import (
     readable_entries,
     remove_leftovers,
     set_damaged_aside,
+    written_by_others,
 )
 from graphstore.embedded.run_listing import ListedRun, listed_runs
 from graphstore.embedded.run_stages import RunStages, graph_keys, graph_stages
@@ -247,7 +248,7 @@ class EmbeddedStore(CypherStore):
         entries = [e for e in readable_entries(self._folder) if e.folder not in doubtful]
         return StoreInfo(
             url=self.url,
-            engine=f"ladybug {version('ladybug')}",
+            engine=engine_name(),
             schema=self._folder.version() if there else None,
             runs=sum(entry.kind == "runs" for entry in entries),
             graphs=sum(entry.kind == "graphs" for entry in entries),
@@ -255,6 +256,7 @@ class EmbeddedStore(CypherStore):
             bytes=disk_space(self._folder.root) if there else 0,
             pending=tuple(item.text for item in leftovers(self._folder, self._scratch)),
             damaged=tuple(trouble.text for trouble in damaged),
+            other_engines=tuple(written_by_others(entries)),
         )
 
     def repair(self, *, set_aside: bool = False) -> tuple[str, ...]:

@@ -189,6 +189,8 @@ def _show_info(info: StoreInfo) -> None:
         say(f"pending  {text}")
     for text in info.damaged:
         say(f"damaged  {text}")
+    for text in info.other_engines:
+        say(f"engine   {text}")
     if info.pending or info.damaged:
         say_beside("`divergraph store repair` puts this in order")
 
