@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -36,6 +37,31 @@ def coded(column: Any, make: Callable[[Any], _T]) -> Coded[_T]:
         values.append(make(None))
     codes = _plain(encoded.indices, np.int32, len(values) - 1)
     return Coded(small(codes, len(values)), tuple(values))
+
+
+def texts(column: Any) -> list[str | None]:
+    """A column of texts, None for null."""
+    whole_column = _one_chunk(column)
+    if not len(whole_column):
+        return []
+    _, place, content = whole_column.buffers()
+    size = len(whole_column) + 1
+    ends = np.frombuffer(place, np.int32, size, whole_column.offset * 4).tolist()
+    data = content.to_pybytes()[ends[0] : ends[-1]] if content is not None else b""
+    text, first = data.decode(), ends[0]
+    if len(text) == len(data):
+        values = [text[low - first : high - first] for low, high in pairwise(ends)]
+    else:  # a character is more than a byte
+        values = [data[low - first : high - first].decode() for low, high in pairwise(ends)]
+    return with_nulls(whole_column, values)
+
+
+def with_nulls(column: Any, values: list[_T]) -> list[_T | None]:
+    """The *values* of a column with None where it is null."""
+    if not column.null_count:
+        return [*values]
+    pairs = zip(values, known(column).tolist(), strict=True)
+    return [value if is_known else None for value, is_known in pairs]
 
 
 def floats(column: Any) -> Float:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphstore.columns.op_attributes import RANKS
+from graphstore.cypher.arrow_columns import integers
 from graphstore.cypher.statements import load_statements
 from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.entry_facts import entry_info, entry_place
@@ -81,9 +82,13 @@ class _Graph:
     def tensor_starts(self) -> NDArray[np.int64]:
         """The number of the first output of each op, and at the end how many tensors there are."""
         owners = [
-            self.database.table(
-                _STATEMENTS.filled("node_slice", label="Tensor", range=where, columns="n.op AS op")
-            )["op"].to_numpy()
+            integers(
+                self.database.table(
+                    _STATEMENTS.filled(
+                        "node_slice", label="Tensor", range=where, columns="n.op AS op"
+                    )
+                )["op"]
+            )
             for where in _ranges("n.op", self.key.first, self.ops)
         ]
         ops = np.concatenate([*owners, np.zeros(0, dtype=np.int64)]) - self.key.first
@@ -291,7 +296,7 @@ def _inputs_of(graph: _Graph) -> Iterator[Any]:
     feeds = next(rel for rel in RELS if rel.type == "FEEDS")
     for where in _ranges("a.id", graph.key.first, graph.ops):
         edges = _read_rels(graph.database, feeds, where, (-graph.key.first, graph.key.shift), {})
-        sources, outputs = edges["from"].to_numpy(), edges["out"].to_numpy()
+        sources, outputs = integers(edges["from"]), integers(edges["out"])
         is_output = (outputs >= 0) & (outputs < np.diff(starts)[sources])
         inputs = edges.select(["to", "in", "kind"]).rename_columns(["to", "port", "kind"])
         tensors = starts[sources] + outputs + first
