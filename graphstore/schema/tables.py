@@ -5,7 +5,7 @@ their rows in this form. Absent is null. DOUBLE columns never hold NaN: a NaN is
 is named in ``Metric.nan`` (so both stores answer alike; ladybug turns a whole column chunk into NaN
 if its first value is one and another is null).
 
-A run of a million ops takes some 480 MiB, and the embedded engine compresses no text. So ids of ops,
+A run of a million ops takes 480 MiB, and the embedded engine compresses no text. So ids of ops,
 tensors and metrics are numbers, and a name that follows from others is not written. ``Op.name`` is
 unique in its graph; ``own_name``, what the file says, is null where it is the same. ``Tensor.name``
 is null where it is ``<op>:<port>``, and an edge's ``tensor`` where it is the output the edge comes
