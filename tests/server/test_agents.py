@@ -42,6 +42,7 @@ ASKED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "between": ({**RUN, "start": "relu", "end": "tanh"}, ["between", "values", "relu", "tanh"]),
     "findings": (RUN, ["findings", "values"]),
     "fusion": ({**RUN, "ops": ["relu"]}, ["fusion", "values", "relu"]),
+    "graph": ({**RUN, "group": 0}, ["graph", "values"]),
     "neighbourhood": ({**RELU, "depth": 1}, ["op", "values", "relu", "--depth", "1"]),
     "unmatched": (RUN, ["lineage", "values", "--unmatched"]),
     "notes": (RUN, ["note", "list", "values"]),

@@ -10,12 +10,12 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
 
 from divergraph.server.login.shares import PREFIX
-from divergraph.server.pages.rendering import Pages
+from divergraph.server.pages.rendering import ASSETS, Pages
 from divergraph.server.problems import Problem
 from divergraph.server.tokens import User, UserRole
 
-PUBLIC = ("/login", "/static/pages.css", "/static/pages.js")
-"""What is the same for everybody, and needed to log in."""
+PUBLIC = ("/login", *(f"/static/{name}" for name in ASSETS))
+"""What is the same for everybody, and needed to log in or to follow a link."""
 _FOR_PROGRAMS = ("/v1/", "/openapi.json", "/metrics", "/healthz", "/readyz")
 
 

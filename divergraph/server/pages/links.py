@@ -50,6 +50,11 @@ class Links:
         named = {"op": op} | ({} if Side(side) is Side.DEVICE else {"side": Side(side).value})
         return _address(f"{self.base}/runs/{_segment(run)}/op", named | self._marks() | query)
 
+    def graph(self, run: str, asked: str = "", **query: object) -> str:
+        """The picture of a run's graphs, or what it asks."""
+        path = f"{self.base}/runs/{_segment(run)}/graph"
+        return f"{path}/{asked}" if asked else _address(path, self._marks() | query)
+
     def part(self, run: str, **query: object) -> str:
         """The part of a run's model between the marks."""
         return _address(f"{self.base}/runs/{_segment(run)}/part", self._marks() | query)

@@ -1,4 +1,4 @@
-"""An op: why it has its state, its tensors on both sides, and what stands around it."""
+"""An op: why it has its state, and its tensors on both sides."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from divergraph.present.pictures.tensor_pictures import tensor_pictures
 from divergraph.server.answering import Answering, check_role, user_of
 from divergraph.server.login.people import check_link
 from divergraph.server.pages.links import Links, exact_query
-from divergraph.server.pages.pictures.near_ops import near_ops
-from divergraph.server.pages.pictures.neighbourhood import COLOURS, STEPS, neighbourhood
 from divergraph.server.pages.rendering import Pages
 from divergraph.server.roots import Roots
 from divergraph.server.tokens import UserRole
@@ -79,15 +77,11 @@ class SingleOpPage:
             raise InputError("a parameter is missing", where="op")
         detail = op_detail(store, name, query["op"], Side(side))
         other = Side.GOLDEN if Side(side) is Side.DEVICE else Side.DEVICE
-        ops = near_ops(store, name, detail.row.id, Side(side))
         values = {
             "name": name,
             "detail": detail,
             "row": detail.row,
             "is_run": run is not None,
-            "near": neighbourhood(ops, query.get("colour", "")),
-            "colours": COLOURS,
-            "steps": STEPS,
             "roles": ROLE_WORDS,
             "chosen": query.get("values", ""),
             "notes": self._notes(request, name, detail.row.id, run is not None),

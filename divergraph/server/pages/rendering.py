@@ -35,7 +35,13 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-ASSETS = {"pages.css": "text/css", "pages.js": "text/javascript"}
+ASSETS = {
+    "pages.css": ("text/css", ("look.css",)),
+    "pages.js": ("text/javascript", ()),
+    "graph.js": ("text/javascript", ("graph.js",)),
+    "graph_layout.js": ("text/javascript", ("vendored/dagre.min.js", "graph_layout.js")),
+}
+"""By name: its media type, and the files of the report that it begins with."""
 
 
 class Pages:
@@ -85,12 +91,11 @@ def asset(name: str) -> tuple[str, str]:
     Raises:
         KeyError: there is none of this name.
     """
-    kind = ASSETS[name]
+    kind, parts = ASSETS[name]
     place = resources.files("divergraph.server.pages") / "static" / name
-    text = place.read_text(encoding="utf-8")
-    if name == "pages.css":
-        text = page_asset("look.css") + picture_style() + text
-    return text, kind
+    own = place.read_text(encoding="utf-8") if place.is_file() else ""
+    style = picture_style() if name == "pages.css" else ""
+    return "".join(map(page_asset, parts)) + style + own, kind
 
 
 @cache

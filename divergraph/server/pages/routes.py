@@ -10,6 +10,7 @@ from starlette.routing import Route
 from divergraph.server.answering import Answering
 from divergraph.server.jobs.routes import JobRoutes
 from divergraph.server.login.people import KnownPeople
+from divergraph.server.pages.graph_page import ASKED, GraphPage
 from divergraph.server.pages.job_pages import JobPages
 from divergraph.server.pages.links import Links
 from divergraph.server.pages.login_page import LoginPage
@@ -37,6 +38,7 @@ def page_routes(
     """The addresses of all pages; without jobs or links those are left out."""
     login, shares = LoginPage(pages, people.sessions), people.shares
     op, questions = SingleOpPage(answering, pages, roots), QuestionPage(answering, pages)
+    graph = GraphPage(answering, pages)
     routes = [
         Route("/", RunsPage(answering, pages).page, methods=["GET"]),
         Route("/runs", _to_first, methods=["GET"]),
@@ -47,6 +49,11 @@ def page_routes(
             "/runs/{run}/part",
             PartPage(answering, pages, roots, jobs).page,
             methods=["GET", "POST"],
+        ),
+        Route("/runs/{run}/graph", graph.page, methods=["GET"]),
+        *(
+            Route(f"/runs/{{run}}/graph/{name}", graph.asks(kind), methods=["GET"])
+            for name, kind in ASKED.items()
         ),
         Route("/ask/{question}", questions.page, methods=["GET"]),
         Route("/runs/{run}/ask/{question}", questions.page, methods=["GET"]),

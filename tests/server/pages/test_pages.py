@@ -95,29 +95,25 @@ def test_the_states_of_the_legend_filter_the_table(own: httpx.Client) -> None:
     assert ops_of(own.get(address)) == ["conv"]
 
 
-def test_an_op_shows_both_sides_and_what_is_around(own: httpx.Client) -> None:
+def test_an_op_shows_both_sides_and_leads_to_its_neighbours(own: httpx.Client) -> None:
     page = own.get("/runs/first/op?op=conv")
     said = text_of(page)
     for words in (
         "conv adds no bias",
         "suspicion 5000",
         "Both sides' numbers output side least largest",
-        "fused of 3:",
         "Originals 3",
     ):
         assert words.lower() in said.lower(), words
-    svg = page.text[page.text.index('<svg class="picture"') :].partition("</svg>")[0]
-    linked = {unescape(each) for each in re.findall(r'<a href="([^"]+)"', svg)}
-    assert {f"/runs/first/op?op={op}#around" for op in ("x", "conv", "trans", "loop")} <= linked
-    assert re.findall(r'<text class="shape"[^>]*>([^<]*)</text>', svg)
-    coloured = own.get("/runs/first/op?op=conv&colour=relative_euclidean_distance").text
-    assert 'class="shade-5" data-state="origin"' in coloured
+    linked = {unescape(each) for each in re.findall(r'<a [^>]*href="([^"]+)"', page.text)}
+    assert {f"/runs/first/op?op={op}" for op in ("x", "trans")} <= linked, "what it reads and feeds"
+    assert "/runs/first/graph?op=conv" in linked
 
 
 def test_a_golden_op_and_an_op_of_a_graph_have_pages(own: httpx.Client) -> None:
     assert "Device ops 1 pool" in text_of(own.get("/runs/first/op?op=pool&side=golden"))
     assert "An imported graph" in text_of(own.get("/runs/net"))
-    assert "Neighbourhood" in text_of(own.get("/runs/net/op?op=conv"))
+    assert "See it in the graph" in text_of(own.get("/runs/net/op?op=conv"))
     assert "body/é" in text_of(own.get("/runs/net/op", params={"op": "body/é 'q'\""}))
 
 

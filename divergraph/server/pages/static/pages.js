@@ -49,14 +49,6 @@ document.addEventListener("keydown", event => {
   field.focus();
 });
 
-// The op that a neighbourhood is of stands in the middle.
-const around = document.querySelector(".around"), middle = around?.querySelector(".focus");
-if (middle) {
-  const [outer, inner] = [around.getBoundingClientRect(), middle.getBoundingClientRect()];
-  around.scrollLeft = inner.x + inner.width / 2 - outer.x - outer.width / 2;
-  around.scrollTop = inner.y + inner.height / 2 - outer.y - outer.height / 2;
-}
-
 // The name of the nearest point under the mouse.
 const plot = document.querySelector("#along svg");
 if (plot) {

@@ -1,0 +1,311 @@
+"""A graph folded by name spaces, one group at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from divergraph.ask.facts import Facts, load_facts, resolve_op
+from divergraph.ask.folding import FoldedOps, folded
+from divergraph.ask.question import OneSide, Parameter, Question, TargetName
+from graphstore.cancellation import Cancellation
+from graphstore.columns.coded import Float
+from graphstore.contract import GraphStore
+from graphstore.errors import InputError
+from graphstore.model import Metric, OpState, Shape, Side, Tensor
+from graphstore.schema.codec import plain_text
+
+FIGURES = (
+    Metric.RELATIVE_EUCLIDEAN_DISTANCE.value,
+    Metric.COSINE_SIMILARITY.value,
+    Metric.MAX_ABSOLUTE_ERROR.value,
+    "introduced",
+    "suspicion",
+)
+"""What nodes can be coloured by, beside their state."""
+WORST_FIRST = (
+    OpState.ORIGIN,
+    OpState.BROKEN,
+    OpState.INHERITED,
+    OpState.DRIFTING,
+    OpState.EXPLAINED,
+    OpState.CLEAN,
+    OpState.NOT_COMPARED,
+)
+_PARTNERS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGroup:
+    """A group on the way from the whole graph to the one that is shown."""
+
+    group: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    """An op, or a name space with all that is in it."""
+
+    name: Annotated[str, "the id of the op, or the name space"]
+    group: Annotated[int | None, "by which its own nodes are asked for; null: it is an op"]
+    ops: int
+    type: Annotated[str, "of an op"]
+    state: Annotated[OpState | None, "the worst inside; of originals, that of their device ops"]
+    states: Annotated[Mapping[str, int], "how many ops are in each"]
+    figures: Annotated[Mapping[str, float], "the worst inside; what nothing has is left out"]
+    fused: Annotated[int | None, "of how many originals an op is made; 0: it was inserted"]
+    partners: Annotated[tuple[str, ...], "ops of the other side it is linked with, 50 at most"]
+    before: Annotated[int, "edges from ops outside of the group"]
+    after: Annotated[int, "edges to ops outside of the group"]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEdge:
+    """What goes from node number ``source`` of the answer to node number ``target``: ``edges``
+    between ops, and of a single tensor its type, shape and size."""
+
+    source: int
+    target: int
+    edges: int
+    dtype: str
+    shape: Shape | None
+    bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GraphLevel:
+    """The nodes of one group in execution order, and the edges between them."""
+
+    run: str
+    side: Side
+    group: int
+    trail: Annotated[tuple[OpenGroup, ...], "the groups around it, the whole graph first"]
+    ops: Annotated[int, "in the whole graph"]
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphQuestion(Question[GraphLevel]):
+    """Show a graph folded by name spaces, with the worst state inside of each."""
+
+    name = "graph"
+    example = "divergraph graph RUN"
+    graphs = True
+    table = "nodes"
+
+    run: TargetName
+    group: Annotated[
+        int, Parameter("What is in this group; 0: the whole graph.", minimum=0, is_argument=False)
+    ] = 0
+    op: Annotated[str, Parameter("What is in the group of this op.", is_argument=False)] = ""
+    side: OneSide = Side.DEVICE
+
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> GraphLevel:
+        """One group of the graph.
+
+        Raises:
+            UnknownNameError: no such op.
+            InputError: no such group.
+        """
+        facts = load_facts(store, self.run, self.side)
+        folds, group = folded(facts.rows), self.group
+        if self.op:
+            op = resolve_op(store, self.run, self.op, self.side)
+            group = int(folds.holder[facts.arrays.number[op]])
+        if group >= len(folds.groups):
+            raise InputError("there is no such group", where="group")
+        return _Level(store, self.run, facts, folds, group).answer()
+
+
+class _Level:
+    """Makes the answer about one group."""
+
+    def __init__(
+        self, store: GraphStore, run: str, facts: Facts, folds: FoldedOps, group: int
+    ) -> None:
+        self._store, self._run, self._facts, self._folds = store, run, facts, folds
+        self._number, self._group = group, folds.groups[group]
+        spans = [self._span(child) for child in self._group.children]
+        self._starts = np.array([start for start, _ in spans], dtype=np.int64)
+        self._links = None if facts.run is None else store.link_columns(run)
+
+    def _span(self, child: int) -> tuple[int, int]:
+        if child < 0:
+            at = int(self._folds.place[~child])
+            return at, at + 1
+        return self._folds.groups[child].start, self._folds.groups[child].end
+
+    def answer(self) -> GraphLevel:
+        sources, targets, outside = self._edges()
+        size = len(self._starts)
+        keys, counts = np.unique(sources * size + targets, return_counts=True)
+        pairs = [
+            (*divmod(key, size), count)
+            for key, count in zip(keys.tolist(), counts.tolist(), strict=True)
+            if key // size != key % size
+        ]
+        trail = (
+            OpenGroup(group, self._folds.groups[group].name)
+            for group in self._folds.trail(self._number)
+        )
+        return GraphLevel(
+            self._run,
+            self._facts.side,
+            self._number,
+            tuple(trail),
+            len(self._folds.order),
+            self._nodes(*outside),
+            self._labelled(pairs),
+        )
+
+    def _edges(self) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[list[int], list[int]]]:
+        """Edges within the group as (nodes they come from, nodes they go to), and for each node
+        how many come from, and go to, ops outside of the group."""
+        arrays, order = self._facts.arrays, self._folds.order
+        members = order[self._group.start : self._group.end]
+        inner, counts = [], []
+        for start, ops in (
+            (arrays.predecessor_start, arrays.predecessor_ops),
+            (arrays.successor_start, arrays.successor_ops),
+        ):
+            own = start[members]
+            degrees = start[members + 1] - own
+            # the places of all edges of the members, one member after the other
+            at = np.repeat(own - np.cumsum(degrees) + degrees, degrees) + np.arange(degrees.sum())
+            places = self._folds.place[ops[at]]
+            own_places = np.repeat(np.arange(self._group.start, self._group.end), degrees)
+            inside = (places >= self._group.start) & (places < self._group.end)
+            nodes = self._node_of(own_places)
+            counts.append(np.bincount(nodes[~inside], minlength=len(self._starts)).tolist())
+            inner.append((nodes[inside], self._node_of(places[inside])))
+        sources, targets = inner[-1]
+        return sources, targets, (counts[0], counts[1])
+
+    def _node_of(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        nodes: NDArray[np.int64] = np.searchsorted(self._starts, places, side="right") - 1
+        return nodes
+
+    def _nodes(self, before: Sequence[int], after: Sequence[int]) -> tuple[GraphNode, ...]:
+        ranks = self._ranks()
+        figures = {name: self._figure(name) for name in FIGURES}
+        rows, nodes = self._facts.rows, []
+        for at, child in enumerate(self._group.children):
+            start, end = self._span(child)
+            ops = self._folds.order[start:end]
+            counts = np.bincount(ranks[ops], minlength=len(WORST_FIRST) + 1).tolist()
+            states = {
+                state.value: count
+                for state, count in zip(WORST_FIRST, counts, strict=False)
+                if count
+            }
+            is_op = child < 0
+            nodes.append(
+                GraphNode(
+                    rows.ids[~child] if is_op else self._folds.groups[child].name,
+                    None if is_op else child,
+                    end - start,
+                    rows.types[~child] if is_op else "",
+                    OpState(next(iter(states))) if states else None,
+                    states,
+                    {
+                        name: worst
+                        for name, values in figures.items()
+                        if (worst := _worst(name, values[ops])) is not None
+                    },
+                    int(rows.fused[~child]) if is_op else None,
+                    self._partners(~child) if is_op else (),
+                    before[at],
+                    after[at],
+                )
+            )
+        return tuple(nodes)
+
+    def _ranks(self) -> NDArray[np.int64]:
+        """How bad the state of each op is, 0 the worst; after all states if it has none."""
+        none = len(WORST_FIRST)
+
+        def rank(state: OpState | None) -> float:
+            return none if state is None else WORST_FIRST.index(state)
+
+        if self._facts.side is Side.DEVICE or self._links is None:
+            return self._facts.rows.states.keyed(rank).astype(np.int64)
+        device = load_facts(self._store, self._run).rows.states.keyed(rank).astype(np.int64)
+        ranks = np.full(len(self._facts.rows), none, dtype=np.int64)
+        np.minimum.at(ranks, self._links.originals, device[self._links.devices])
+        return ranks
+
+    def _figure(self, name: str) -> Float:
+        """A number of each op, NaN where it has none; of an original that of its device ops."""
+        facts = self._facts
+        if facts.side is Side.GOLDEN and self._links is not None:
+            facts = load_facts(self._store, self._run)
+        rows = facts.rows
+        if name not in rows.metrics.numbers:
+            numbers = rows.split_number(name)
+            values = np.where(numbers.known, numbers.values, np.nan)
+        else:
+            values = rows.figure(name)
+        if facts is self._facts or self._links is None:
+            return values
+        own = np.full(len(self._facts.rows), np.nan)
+        pick = np.fmin if name == Metric.COSINE_SIMILARITY.value else np.fmax
+        pick.at(own, self._links.originals, values[self._links.devices])
+        return own
+
+    def _partners(self, number: int) -> tuple[str, ...]:
+        if self._links is None:
+            return ()
+        side = self._facts.side
+        ids = self._links.ids[Side.GOLDEN if side is Side.DEVICE else Side.DEVICE]
+        return tuple(ids[one] for one in self._links.partners(side, number)[:_PARTNERS])
+
+    def _labelled(self, pairs: Sequence[tuple[int, int, int]]) -> tuple[GraphEdge, ...]:
+        """The edges with the tensors of those between two ops."""
+        ids = self._facts.rows.ids
+        names = [ids[~child] if child < 0 else "" for child in self._group.children]
+        ends = {names[node] for source, target, _ in pairs for node in (source, target)} - {""}
+        ops = self._store.ops(self._run, sorted(ends), self._facts.side)
+        tensors: dict[tuple[str, str], list[Tensor]] = {}
+        for op, value in ops.items():
+            for ref in value.inputs:
+                if ref is None or ref.producer is None:
+                    continue
+                maker = plain_text(ref.producer.op)
+                outputs = ops[maker].outputs if maker in ops else ()
+                if 0 <= ref.producer.port < len(outputs):
+                    tensors.setdefault((maker, op), []).append(outputs[ref.producer.port])
+        edges = []
+        for source, target, count in pairs:
+            known = {*tensors.get((names[source], names[target]), ())}
+            tensor = known.pop() if len(known) == 1 else Tensor("")
+            dtype = "" if tensor.dtype is None else tensor.dtype.value
+            edges.append(GraphEdge(source, target, count, dtype, tensor.shape, _bytes(tensor)))
+        return tuple(edges)
+
+
+def _worst(name: str, values: Float) -> float | None:
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return None
+    return float(known.min() if name == Metric.COSINE_SIMILARITY.value else known.max())
+
+
+def _bytes(tensor: Tensor) -> int | None:
+    """The size of its elements, None where the graph does not say all of its shape and type."""
+    if tensor.dtype is None or tensor.dtype.bits is None or tensor.shape is None:
+        return None
+    elements = 1
+    for size in tensor.shape:
+        if not isinstance(size, int) or size < 0:
+            return None
+        elements *= size
+    return (elements * tensor.dtype.bits + 7) // 8
+
+
+QUESTION = GraphQuestion

@@ -1,0 +1,74 @@
+"""The graph of a run as a picture that unfolds, both sides beside each other, and what it asks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from divergraph.ask.facts import find_run, load_facts
+from divergraph.ask.question import Question, question_of
+from divergraph.ask.questions.graph import FIGURES, GraphQuestion
+from divergraph.ask.questions.ops import OpsQuestion
+from divergraph.ask.questions.trace import TraceQuestion
+from divergraph.server.answering import Answering, Endpoint, check_role
+from divergraph.server.login.people import check_link
+from divergraph.server.pages.links import exact_query
+from divergraph.server.pages.rendering import Pages
+from divergraph.server.parameters import values_of
+from divergraph.server.tokens import UserRole
+from graphstore.cancellation import Cancellation
+from graphstore.model import Run, Side
+
+ASKED: dict[str, type[Question[Any]]] = {
+    "levels": GraphQuestion,
+    "ops": OpsQuestion,
+    "path": TraceQuestion,
+}
+"""What the picture asks, by the last part of the address: guests of a link may, too."""
+
+
+class GraphPage:
+    """Answers ``/runs/NAME/graph``, of a run or an imported graph."""
+
+    def __init__(self, answering: Answering, pages: Pages) -> None:
+        self._answering, self._pages = answering, pages
+
+    async def page(self, request: Request) -> Response:
+        """The picture; the first origin is selected unless the address says an op."""
+        check_role(request, UserRole.READER)
+
+        def work(_cancellation: Cancellation) -> Response:
+            name = request.path_params["run"]
+            run = self._run(request)
+            facts = load_facts(self._answering.store, name)
+            values = {
+                "name": name,
+                "is_run": run is not None,
+                "first": facts.origins[0].op if facts.origins else "",
+                "ops": len(facts.rows),
+                "figures": FIGURES if run is not None else (),
+                "sides": [Side.DEVICE] if run is None else [Side.DEVICE, Side.GOLDEN],
+            }
+            return self._pages.page(request, "graph.html", values)
+
+        return await self._answering.pool.answer(request, work)
+
+    def asks(self, kind: type[Question[Any]]) -> Endpoint:
+        """What answers a question of the picture."""
+
+        async def answer(request: Request) -> Response:
+            check_role(request, UserRole.READER)
+            run = request.path_params["run"]
+            values = values_of(kind, exact_query(request).items(), {"run": run})
+            await self._answering.pool.answer(request, lambda _cancellation: self._run(request))
+            return await self._answering.answer(request, question_of(kind, values), run)
+
+        return answer
+
+    def _run(self, request: Request) -> Run | None:
+        run = find_run(self._answering.store, request.path_params["run"])
+        if run is not None:
+            check_link(request.scope.get("link"), run)
+        return run

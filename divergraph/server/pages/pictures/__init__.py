@@ -1,1 +1,0 @@
-"""Pictures as shapes with places: templates write them as SVG."""
