@@ -62,6 +62,7 @@ from graphstore.model import (
 )
 from graphstore.traverse.topological_order import graph_arrays
 
+_NOTHING_RUN = "no original op could be run on the device's values: {}"
 _MOST_RECKONINGS = 1000
 """Of about 1 kB each, read whenever the run is."""
 
@@ -83,6 +84,8 @@ def with_root_cause(
     seen = data.run.counts.compared or any(item.misshapen for item in data.comparisons)
     if choice is MethodChoice.THRESHOLDS or not seen:
         return data
+    if choice is MethodChoice.AUTO and is_recorded(data) and not _has_values(sources):
+        return _by_thresholds(data, _NOTHING_RUN.format("nothing to run"))
     try:
         golden = runnable(data.golden)
         executor = open_executor(sources.golden_path, golden, sources.golden_options)
@@ -121,7 +124,7 @@ def with_root_cause(
             return found if found.origins else with_inherent_damage(found)
     if choice is MethodChoice.AUTO:
         first = next((each.failure for each in splits.by_output.values()), "nothing to run")
-        return _by_thresholds(data, f"no original op could be run on the device's values: {first}")
+        return _by_thresholds(data, _NOTHING_RUN.format(first))
     return judged(data, splits, options)
 
 
@@ -136,6 +139,11 @@ def _pair(values: RunValues, ref: TensorRef) -> tuple[Array, Array] | None:
     if not (is_numeric(device) and is_numeric(golden)):
         return None
     return device.reshape(golden.shape), golden
+
+
+def _has_values(sources: RunSources) -> bool:
+    """Whether the device's dump has more than statistics: graphs of jobs take long to prepare."""
+    return any(ref.statistics is None for ref in sources.device_dump.tensors.values())
 
 
 def _told(split: ErrorSplit) -> bool:
