@@ -10,7 +10,7 @@ from divergraph.execute.contract import Array
 from divergraph.rootcause.undumped_inputs.readers import Reader
 
 _BLOCKS = 12
-"""Parts of each axis of the input that are changed in turn. Bounds cost."""
+"""Parts of each axis of the input that are changed in turn, at first. Bounds cost."""
 _RIGHT = 3.0
 """Noise up to which elements are right, on average over a slice."""
 _FEWEST, _SHARE = 4, 0.1
@@ -50,7 +50,8 @@ def is_elementwise(readers: Sequence[Reader]) -> bool:
 def _outweighs(right: Reader, wrong: Reader) -> bool:
     """Whether any part of the input that the *wrong* reader depends on moves the *right* one."""
     for axis in range(wrong.golden.ndim):
-        seen = _changed(wrong, axis), _changed(right, axis)
+        parts = _parts(wrong, axis)
+        seen = _changed(wrong, axis, parts), _changed(right, axis, parts)
         if any(one.any() and not other.any() for one, other in zip(*seen, strict=True)):
             return False
     return True
@@ -83,18 +84,34 @@ def _is_cleared(reader: Reader) -> bool:
 
 
 def _may_be_fed(reader: Reader, others: tuple[int, ...], right: Array, wrong: Array) -> bool:
-    """Whether parts of the input that move no *right* slice move all *wrong* ones."""
+    """Whether parts of the input that move no *right* slice move all *wrong* ones.
+
+    A part that moves both is halved: only its end may have been fed otherwise.
+    """
     for axis in range(reader.golden.ndim):
-        moved = np.stack([each.any(axis=others) for each in _changed(reader, axis)])
-        free = moved[~moved[:, right].any(axis=1)]
-        if free.size and free[:, wrong].any(axis=0).all():
-            return True
+        parts, fed = _parts(reader, axis), np.zeros_like(wrong)
+        while parts:
+            changed = _changed(reader, axis, parts)
+            moved = np.stack([each.any(axis=others) for each in changed])
+            free = ~moved[:, right].any(axis=1)
+            fed |= moved[free].any(axis=0)
+            if fed[wrong].all():
+                return True
+            mixed = np.flatnonzero(~free & (moved & wrong & ~fed).any(axis=1))
+            wide = (parts[at] for at in mixed.tolist() if parts[at].size > 1)
+            parts = [half for part in wide for half in np.array_split(part, 2)]
     return False
 
 
-def _changed(reader: Reader, axis: int) -> list[Array]:
+def _parts(reader: Reader, axis: int) -> list[Array]:
+    """Indices of an axis of the input, in a few parts."""
+    size = reader.golden.shape[axis]
+    return np.array_split(np.arange(size), min(_BLOCKS, size))
+
+
+def _changed(reader: Reader, axis: int, parts: Sequence[Array]) -> list[Array]:
     """By part of the input along *axis*: where the output is another if that part is."""
-    outputs = reader.outputs(list(_altered(reader.golden, axis)))
+    outputs = reader.outputs(list(_altered(reader.golden, axis, parts)))
     usual = np.sqrt(np.mean(_squares(reader.reference)))
     nowhere = np.zeros(reader.reference.shape, np.bool_)
     return [
@@ -103,10 +120,10 @@ def _changed(reader: Reader, axis: int) -> list[Array]:
     ]
 
 
-def _altered(golden: Array, axis: int) -> Iterator[Array]:
+def _altered(golden: Array, axis: int, parts: Sequence[Array]) -> Iterator[Array]:
     """*golden* with other numbers in one part after the other."""
     other = _other(golden)
-    for part in np.array_split(np.arange(golden.shape[axis]), min(_BLOCKS, golden.shape[axis])):
+    for part in parts:
         index = (slice(None),) * axis + (part,)
         altered = golden.copy()
         altered[index] = other[index]
