@@ -156,8 +156,7 @@ class CypherStore(CypherMemory):
         they are taken."""
         place = self._place(target)
         key, content = place.graph(side)
-        if numbers is None:
-            numbers = range(len(self._arrays_of(place, key, content).ids))
+        every = range(len(self._arrays_of(place, key, content).ids))
 
         def ask(name: str, first: int, until: int) -> Any:
             query = load(name, self.dialect)
@@ -169,8 +168,8 @@ class CypherStore(CypherMemory):
                 del params["until"]
             return self._ask_table(place, query, params)
 
-        partners = None if place.run is None else self._partners(place, side)
-        return listed_ops(ask, side, numbers, partners)
+        partners = None if place.run is None else self._partners(place, side, numbers)
+        return listed_ops(ask, side, every if numbers is None else numbers, partners)
 
     def makers(self, target: str, tensor: str, side: Side = Side.DEVICE) -> list[TensorRef]:
         """The outputs of ops that are called *tensor*, in topo order."""
@@ -189,8 +188,8 @@ class CypherStore(CypherMemory):
         rows = self._rows(place, "tensor_makers", params)
         return [TensorRef(arrays.ids[row["topo"]], row["port"]) for row in rows]
 
-    def _partners(self, place: TargetKeys, side: Side) -> Partners:
-        """What the ops of *side* of a run are linked with."""
+    def _partners(self, place: TargetKeys, side: Side, numbers: range | None) -> Partners:
+        """What the ops of *side* of a run are linked with; all of them, or some *numbers*."""
         other = Side.GOLDEN if side is Side.DEVICE else Side.DEVICE
         number = self._arrays_of(place, *place.graph(side)).number
         loose: dict[int, list[tuple[int, str]]] = {}
@@ -199,7 +198,14 @@ class CypherStore(CypherMemory):
             op, partner = ends if side is Side.DEVICE else ends[::-1]
             if op in number:
                 loose.setdefault(number[op], []).append((seq, partner))
-        return Partners(self._arrays_of(place, *place.graph(other)).ids, loose)
+        key, content = place.graph(other)
+        few = numbers is not None and self._loaded.known(content) is None
+        ids = self._few_ids(place, content) if few else None
+        return Partners(self._arrays_of(place, key, content).ids if ids is None else ids, loose)
+
+    def _few_ids(self, place: TargetKeys, content: str) -> Sequence[str] | None:
+        """The ids of a graph for who looks at a few of them, where a store has such."""
+        return None
 
     def comparisons(self, run: str, ops: Sequence[str] | None = None) -> list[Comparison]:
         """The comparisons of a run, all or those of the device ops with these ids."""

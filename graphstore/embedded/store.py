@@ -33,7 +33,7 @@ from graphstore.embedded.entry_facts import (
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.memory_files import forget, remember, remembered
 from graphstore.embedded.open_databases import OpenDatabases
-from graphstore.embedded.outlines.files import keep, kept
+from graphstore.embedded.outlines.files import keep, kept, kept_ids
 from graphstore.embedded.refused import (
     MAX_HOPS,
     check_aggregates,
@@ -61,6 +61,7 @@ from graphstore.entry_names import check_name, check_new_name
 from graphstore.errors import InputError, NameTakenError, UnknownNameError
 from graphstore.gc_paused import gc_paused
 from graphstore.model import ModelGraph, Origin, Run
+from graphstore.recent import Recent
 from graphstore.schema import codec
 from graphstore.schema.stored_graph import StoredGraph, stored_graph
 from graphstore.traverse.arrays import GraphArrays
@@ -87,6 +88,7 @@ class EmbeddedStore(CypherStore):
         self._folder = StoreFolder(root)
         self._scratch = Scratch(self._folder, may_write=not read_only)
         self._databases = OpenDatabases(self._folder, self._scratch)
+        self._ids: Recent[Sequence[str] | None] = Recent(2)
         with suppress(DamagedStoreError):  # whoever asks is told, and may repair it
             self._folder.check()
 
@@ -299,6 +301,10 @@ class EmbeddedStore(CypherStore):
             if not self._read_only:
                 keep(self._folder.root, home, content, loaded)
         return loaded
+
+    def _few_ids(self, place: TargetKeys, content: str) -> Sequence[str] | None:
+        home = self._known(place.name).home
+        return self._ids.get(content, lambda: kept_ids(home, content))
 
     def _ask(
         self,

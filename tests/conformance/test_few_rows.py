@@ -49,3 +49,16 @@ def test_a_large_graph_is_not_read_for_one_op_or_a_page(tmp_path) -> None:
         assert [row.id for row in page.ops] == list(ids[5000:5020])
         assert detail.row == page.ops[0]
         assert known_facts(store, "large", Side.GOLDEN) is None
+
+
+def test_a_kept_graph_gives_the_originals_of_a_few_ops(tmp_path) -> None:
+    data = made_run(12_000, name="large")
+    with EmbeddedStore(tmp_path / "store") as store:
+        store.save_run(data)
+        golden = store.arrays("large", Side.GOLDEN).ids  # keeps them for the next
+        rows = few_rows(store, "large", range(700, 720), Side.DEVICE)
+    with EmbeddedStore(tmp_path / "store") as store:
+        store.arrays("large")
+        assert few_rows(store, "large", range(700, 720), Side.DEVICE) == rows
+    assert any(len(row.originals) > 1 for row in rows)
+    assert all(name in golden for row in rows for name in row.originals)

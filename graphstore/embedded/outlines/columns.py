@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from io import BytesIO
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +66,37 @@ def unpacked(data: bytes | memoryview, last_arrays: GraphArrays | None) -> Loade
     arrays = GraphArrays(ids, number, column(), column(), column(), column())
     lists = Lists(column(), column(), tuple(_texts(column())))
     return LoadedGraph(OpIndex.of_columns(ids, names, tuple(kinds)), arrays, lists, exact)
+
+
+@dataclass(frozen=True, slots=True)
+class FewTexts(Sequence[str]):
+    """A text column of which few texts are asked for: a million as Python values take 100 MB."""
+
+    column: NDArray[np.uint8]
+    ends: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """One text, or some."""
+        numbers = range(len(self))[index]
+        if isinstance(numbers, range):
+            return [self[number] for number in numbers]
+        first = int(self.ends[numbers - 1]) + 1 if numbers else 0
+        return self.column[first : self.ends[numbers]].tobytes().decode("utf-8", "surrogatepass")
+
+
+def unpacked_ids(data: bytes | memoryview) -> FewTexts:
+    """The ids of the graph of :func:`packed`."""
+    file = BytesIO(data)
+    np.load(file, allow_pickle=False)
+    column: NDArray[np.uint8] = np.load(file, allow_pickle=False)
+    return FewTexts(column, np.flatnonzero(column == 0))
 
 
 def _shared(

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from graphstore.cypher.targets import LoadedGraph
 from graphstore.embedded.disk import draft_path
-from graphstore.embedded.outlines.columns import packed, unpacked
+from graphstore.embedded.outlines.columns import packed, unpacked, unpacked_ids
 from graphstore.private_folder import share_as
 from graphstore.traverse.arrays import GraphArrays
 
@@ -34,6 +34,12 @@ def kept(home: Path, content: str, last_arrays: GraphArrays | None) -> LoadedGra
     """The graph of that content kept in the folder *home*; None if there is none, or damaged."""
     body = _body(_file(home, content), [content])
     return None if body is None else unpacked(body, last_arrays)
+
+
+def kept_ids(home: Path, content: str) -> Sequence[str] | None:
+    """The ids alone of the graph that :func:`kept` gives, made texts one by one."""
+    body = _body(_file(home, content), [content])
+    return None if body is None else unpacked_ids(body)
 
 
 def keep(root: Path, home: Path, content: str, graph: LoadedGraph) -> None:
