@@ -45,6 +45,7 @@ class Collective:
 
 COLLECTIVES = (
     Collective(("all_reduce",), Argument(0, "tensor"), Argument(0, "tensor")),
+    Collective(("all_reduce_coalesced",), Argument(0, "tensors"), Argument(0, "tensors")),
     Collective(("reduce",), Argument(0, "tensor"), Argument(0, "tensor", True), Argument(1, "dst")),
     Collective(
         ("broadcast",), Argument(0, "tensor", True), Argument(0, "tensor"), Argument(1, "src")

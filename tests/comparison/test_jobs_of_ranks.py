@@ -44,6 +44,11 @@ FLOWS: dict[str, Flow] = {
         [own[rank], "RedOpType.PRODUCT"],
         [own[0] * own[1] * own[2]],
     ),
+    "sums of a list": lambda own, rank: (
+        "all_reduce_coalesced",
+        [parts(own[rank])],
+        [parts(added(own))],
+    ),
     "sum at a root": lambda own, rank: (
         "reduce",
         [own[rank], 2],

@@ -12,6 +12,7 @@ from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Cause, Floats, Mask, SampledTensors, rms
 from divergraph.rootcause.causes.limits import SURE
 from graphstore.model import Op
+from importers.msprobe.collectives import JOINED
 from importers.msprobe.graph import ARGUMENTS
 from importers.msprobe.job import RANKS, split_place
 
@@ -48,14 +49,17 @@ def _operands(view: SampledTensors, op: Op) -> tuple[int, Mapping[int, Sequence[
     port = case.port if case.golden_port is None else case.golden_port
     places = op.attrs.get(GIVES, ())
     assert isinstance(places, tuple)
-    rank, _ = split_place(str(places[port]))
+    rank, own_place = split_place(str(places[port]))
+    is_list = op.type == f"{JOINED}all_reduce_coalesced"  # each of its tensors for itself
     operands: dict[int, list[Floats]] = {}
     arguments = op.attrs.get(ARGUMENTS, ())
     named = zip(arguments if isinstance(arguments, tuple) else (), op.inputs, strict=False)
     for place, ref in named:
         values = None if ref is None else case.inputs.get(ref.tensor)
         if values is not None:
-            giver, _ = split_place(str(place))
+            giver, giver_place = split_place(str(place))
+            if is_list and giver_place.split(".")[1:] != own_place.split(".")[1:]:
+                continue
             operands.setdefault(giver, []).append(np.asarray(values, np.float64))
     return rank, operands
 

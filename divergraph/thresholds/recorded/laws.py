@@ -112,7 +112,11 @@ def _summary(rank: int, ref: DumpTensorRef | None) -> _Summary | None:
 
 def _broken(op: Op, operands: Sequence[_Summary], results: Sequence[_Summary]) -> Iterator[str]:
     """The laws that are broken, each as a sentence."""
-    if op.type in REDUCED and not op.type.startswith(f"{JOINED}reduce_s"):
+    if op.type == f"{JOINED}all_reduce_coalesced":
+        for given, got in zip(_by_rank(operands), _by_rank(results), strict=False):
+            yield from _unequal(got)
+            yield from _of_reduction(reduction_of(op), given, got)
+    elif op.type in REDUCED and not op.type.startswith(f"{JOINED}reduce_s"):
         yield from _unequal(results)
         yield from _of_reduction(reduction_of(op), operands, results)
     elif op.type in _PASSED:
@@ -129,6 +133,14 @@ def _broken(op: Op, operands: Sequence[_Summary], results: Sequence[_Summary]) -
             yield from _of_lists(operands, results)
     elif op.type in _EXCHANGED:
         yield from _of_parts(operands, results, "the ranks got")
+
+
+def _by_rank(tensors: Sequence[_Summary]) -> list[tuple[_Summary, ...]]:
+    """Lists of ranks by place: what each rank has at the first one, at the second, and so on."""
+    ranks: dict[int, list[_Summary]] = {}
+    for each in tensors:
+        ranks.setdefault(each.rank, []).append(each)
+    return list(zip(*ranks.values(), strict=False))
 
 
 def _unequal(results: Sequence[_Summary]) -> Iterator[str]:

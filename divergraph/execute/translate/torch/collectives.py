@@ -22,6 +22,7 @@ REDUCED = frozenset(
     f"{JOINED}{name}"
     for name in (
         "all_reduce",
+        "all_reduce_coalesced",
         "reduce",
         "reduce_scatter",
         "reduce_scatter_tensor",
@@ -34,7 +35,7 @@ _Flow: TypeAlias = "Callable[[BetweenRanks], str]"
 
 def reduction_of(op: Op) -> str:
     """How an op between ranks of a type in :data:`REDUCED` reduces: ``SUM``, ``AVG``, ``MAX``..."""
-    place = 1 if op.type == f"{JOINED}all_reduce" else 2
+    place = 1 if op.type.startswith(f"{JOINED}all_reduce") else 2
     operation = op.attrs.get(f"input.{place}", op.attrs.get("input.op", "SUM"))
     return str(operation).rpartition(".")[2].upper()
 
@@ -146,6 +147,14 @@ def _between(*types: str) -> Callable[[_Flow], _Flow]:
 @_between("all_reduce", "reduce")
 def _reduced(call: BetweenRanks) -> str:
     return call.reduced([call.only(each) for each in call.ranks])
+
+
+@_between("all_reduce_coalesced")
+def _reduced_each(call: BetweenRanks) -> str:
+    lists = [call.operands.get(each, []) for each in call.ranks]
+    if any(len(each) != len(lists[0]) for each in lists):
+        raise call.call.refused("with lists of different lengths")
+    return call.reduced([each[call.number] for each in lists])
 
 
 @_between("broadcast", *SENDS, BATCH)
