@@ -98,8 +98,8 @@ def test_what_statistics_do_not_tell_is_no_nan():
 def test_the_ops_are_printed_while_the_others_are_not_made_yet(two_runs, capsys):
     question = OpsQuestion("first")
     with open_store(two_runs) as store:
-        columns, numbers = question.numbers(store)
-        listed, rows = question.listed(store, columns, numbers), question.ask(store)
+        _, numbers = question.numbers(store)
+        listed, rows = question.listed(store, numbers), question.ask(store)
     parts = ops_parts("first", listed)
     assert next(parts) == '{\n  "run": "first",\n  "ops": ['
     say_json_parts(ops_parts("first", listed))
