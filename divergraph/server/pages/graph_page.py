@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from divergraph.ask.facts import find_run, load_facts
+from divergraph.ask.facts import OpPage, find_run, load_facts, op_rows
 from divergraph.ask.question import Question, question_of
 from divergraph.ask.questions.graph import FIGURES, GraphQuestion
 from divergraph.ask.questions.ops import OpsQuestion
 from divergraph.ask.questions.trace import TraceQuestion
-from divergraph.server.answering import Answering, Endpoint, check_role
+from divergraph.present.json_text import Json
+from divergraph.server.answering import Answering, Endpoint, check_role, document
 from divergraph.server.login.people import check_link
 from divergraph.server.pages.links import exact_query
 from divergraph.server.pages.rendering import Pages
 from divergraph.server.parameters import values_of
 from divergraph.server.tokens import UserRole
 from graphstore.cancellation import Cancellation
+from graphstore.filter import parse_filter
 from graphstore.model import Run, Side
 
-ASKED: dict[str, type[Question[Any]]] = {
-    "levels": GraphQuestion,
-    "ops": OpsQuestion,
-    "path": TraceQuestion,
-}
-"""What the picture asks, by the last part of the address: guests of a link may, too."""
+ASKED: dict[str, type[Question[Any]]] = {"levels": GraphQuestion, "path": TraceQuestion}
+"""What the picture asks, by the last part of the address."""
+_FOUND = 12
 
 
 class GraphPage:
@@ -61,11 +61,33 @@ class GraphPage:
         async def answer(request: Request) -> Response:
             check_role(request, UserRole.READER)
             run = request.path_params["run"]
+            if request.scope.get("link") and kind is TraceQuestion:
+                raise HTTPException(404)  # a trace says the notes of the team
             values = values_of(kind, exact_query(request).items(), {"run": run})
             await self._answering.pool.answer(request, lambda _cancellation: self._run(request))
             return await self._answering.answer(request, question_of(kind, values), run)
 
         return answer
+
+    async def found(self, request: Request) -> Response:
+        """A few ops that a filter takes, with no more than who they are."""
+        check_role(request, UserRole.READER)
+
+        def work(_cancellation: Cancellation) -> Response:
+            self._run(request)
+            query = exact_query(request)
+            values = {name: query[name] for name in ("where", "side") if name in query}
+            run = request.path_params["run"]
+            question = question_of(
+                OpsQuestion, values_of(OpsQuestion, values.items(), {"run": run})
+            )
+            where = parse_filter(question.where) if question.where else None
+            page = OpPage(limit=_FOUND)
+            rows = op_rows(self._answering.store, run, question.side, where, page)
+            ops: Json = [{"op": row.id, "type": row.type, "state": row.state} for row in rows]
+            return document({"ops": ops})
+
+        return await self._answering.pool.answer(request, work)
 
     def _run(self, request: Request) -> Run | None:
         run = find_run(self._answering.store, request.path_params["run"])

@@ -51,6 +51,7 @@ def page_routes(
             methods=["GET", "POST"],
         ),
         Route("/runs/{run}/graph", graph.page, methods=["GET"]),
+        Route("/runs/{run}/graph/ops", graph.found, methods=["GET"]),
         *(
             Route(f"/runs/{{run}}/graph/{name}", graph.asks(kind), methods=["GET"])
             for name, kind in ASKED.items()

@@ -137,5 +137,10 @@ def test_notes_of_the_team_are_not_for_guests(own: httpx.Client, path: str) -> N
     form = {"seal": seal_of(own.get("/runs/first")), "text": "ours alone"}
     assert own.post("/runs/first/op?op=conv", data=form).status_code == 303
     assert "ours alone" in own.get("/runs/first/op?op=conv").text
+    for asked in ("levels", "ops"):
+        answer = own.get(f"{path}/graph/{asked}")
+        assert (answer.status_code, "ours alone" in answer.text) == (200, False)
+    assert own.get("/runs/first/graph/path").status_code == 200
+    assert own.get(f"{path}/graph/path").status_code == 404
     guest = own.get(f"{path}/op?op=conv")
     assert (guest.status_code, "ours alone" in guest.text) == (200, False)

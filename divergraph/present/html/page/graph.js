@@ -9,7 +9,7 @@ const find = selector => room.querySelector(selector);
 const named = name => find(`input[name=${name}]`).value;
 // Letters that are not seen, or turn a line around, are written out.
 const shown = text => text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, letter => `\\u${letter.codePointAt(0).toString(16).padStart(4, "0")}`);
-const PAD = 16, HEAD = 30, LETTER = 6.9, MOST_LETTERS = 34, SHADES = 5;
+const PAD = 16, HEAD = 30, LETTER = 7.3, MOST_LETTERS = 34, SHADES = 5;
 const SCALES = {
   relative_euclidean_distance: [-6, 0], max_absolute_error: [-6, 1], introduced: [-6, 0],
   suspicion: [-1, 3], cosine_similarity: [-7, 0],
@@ -128,9 +128,10 @@ class Pane {
     }));
     const texts = level.nodes.map(node => lines(node, around));
     const sizes = level.nodes.map((node, n) => {
-      const made = inner.get(n), wide = Math.max(...texts[n].map(text => text.length)) * LETTER + 30;
-      if (made) return [Math.max(made.width + 2 * PAD, wide), made.height + HEAD + PAD];
-      return [Math.max(110, wide), 12 + 16 * texts[n].length];
+      const made = inner.get(n), room = letters => Math.max(110, letters * LETTER + 30);
+      // Opened, its name and count stand in one line.
+      if (made) return [Math.max(made.width + 2 * PAD, room(texts[n][0].length + texts[n][1].length + 6)), made.height + HEAD + PAD];
+      return [room(Math.max(texts[n][0].length + (node.group === null ? 0 : 2), ...texts[n].map(text => text.length * .85))), 12 + 16 * texts[n].length];
     });
     const mark = JSON.stringify(sizes);
     if (level.mark !== mark) {
@@ -278,7 +279,8 @@ class Pane {
     if (!whole) return;
     const [wide, high] = [map.clientWidth, map.clientHeight], pen = map.getContext("2d");
     [map.width, map.height] = [wide, high];
-    const k = Math.min(wide / (whole.w || 1), high / (whole.h || 1));
+    // Each way by itself: a chain of a thousand ops would be a hair.
+    const [kx, ky] = [wide / (whole.w || 1), high / (whole.h || 1)];
     const inView = whole.w * view.k <= this.canvas.clientWidth + 40 && whole.h * view.k <= this.canvas.clientHeight + 40;
     map.style.visibility = inView ? "hidden" : "visible";
     if (inView) return;
@@ -286,12 +288,12 @@ class Pane {
     pen.fillRect(0, 0, wide, high);
     for (const {x, y, w, h, node, isOpen} of this.items) {
       pen.fillStyle = isOpen ? colours.hover : colours[node.state] ?? colours.line;
-      pen.fillRect(x * k, y * k, Math.max(1, w * k), Math.max(1, h * k));
+      pen.fillRect(x * kx, y * ky, Math.max(1, w * kx), Math.max(1, h * ky));
     }
     pen.strokeStyle = colours.accent;
     pen.lineWidth = 2;
-    pen.strokeRect(-view.x / view.k * k, -view.y / view.k * k, this.canvas.clientWidth / view.k * k, this.canvas.clientHeight / view.k * k);
-    this.mapScale = k;
+    pen.strokeRect(-view.x / view.k * kx, -view.y / view.k * ky, this.canvas.clientWidth / view.k * kx, this.canvas.clientHeight / view.k * ky);
+    this.mapScale = [kx, ky];
   }
 
   // --- looking around ------------------------------------------------------------------------
@@ -414,7 +416,7 @@ class Pane {
     canvas.addEventListener("keydown", event => this.key(event));
     this.map.addEventListener("pointerdown", event => {
       const box = this.map.getBoundingClientRect();
-      this.centre({x: (event.clientX - box.x) / this.mapScale, y: (event.clientY - box.y) / this.mapScale, w: 0, h: 0}, this.view.k);
+      this.centre({x: (event.clientX - box.x) / this.mapScale[0], y: (event.clientY - box.y) / this.mapScale[1], w: 0, h: 0}, this.view.k);
     });
   }
 
@@ -628,7 +630,7 @@ field.addEventListener("input", () => {
     if (!text) return;
     try {
       for (const pane of panes) {
-        const {ops} = await ask(at("ops"), {where: text, side: pane.side, limit: 12});
+        const {ops} = await ask(at("ops"), {where: text, side: pane.side});
         if (field.value.trim() !== text) return;
         for (const {op, type, state} of ops) {
           const entry = document.createElement("li"), button = document.createElement("button");
