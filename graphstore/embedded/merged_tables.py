@@ -221,7 +221,7 @@ class MergedTables:
         by = "op" if node.label == "Tensor" else "id"
         for graph in self.graphs:
             shifts = {"id": graph.key.shift, "op": graph.key.shift}
-            same, made = {"graph": graph.key.new, "side": graph.row["kind"]}, graph.made()
+            same, made = {"graph": graph.key.new, "kind": graph.row["kind"]}, graph.made()
             for where in _ranges(f"n.{by}", graph.key.first, graph.ops):
                 yield _read_nodes(graph.database, node, where, shifts, same, made)
 

@@ -52,7 +52,7 @@ def _describe_ops(run: Statement, graph: Mapping[str, Any], part: Mapping[str, i
         [row["id"], *(MADE[name][1](row["attributes"]) for name in names)]
         for row in run(_STATEMENTS["old_ops"], graph=graph["id"], **part)
     ]
-    run(_STATEMENTS["ops"], graph=graph["id"], side=graph["kind"], rows=rows)
+    run(_STATEMENTS["ops"], graph=graph["id"], kind=graph["kind"], rows=rows)
 
 
 def _read(wire: Connection, statement: str) -> list[dict[str, Any]]:

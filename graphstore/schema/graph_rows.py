@@ -118,7 +118,7 @@ def op_table(stored: StoredGraph) -> Table:
     """The rows of the table Op."""
     # only what the rows need, so that the rest can go before they are made
     ops, order, key = stored.graph.ops, stored.order, stored.key
-    first_node, side = stored.first_id, stored.graph.kind.value
+    first_node, kind = stored.first_id, stored.graph.kind.value
     is_job = RANKS in stored.graph.attrs
 
     def columns(first: int, until: int) -> Columns:
@@ -139,7 +139,7 @@ def op_table(stored: StoredGraph) -> Table:
             [None if one is None else len(one) for one in names],
             [None if one is None else plain_texts(one) for one in names],
             _attributes_of(part),
-            Repeated(side, len(part)),
+            Repeated(kind, len(part)),
             [own_rank(one) for one in ranks] or Absent(len(part)),
             [list(one) for one in ranks] or Absent(len(part)),
         )

@@ -167,7 +167,7 @@ NODES: tuple[NodeTable, ...] = (
         "Op",
         _columns(
             "id:INT64 graph name own_name type topo:INT64 place:INT64 sequence:INT64 subgraph "
-            "originals:INT64 original_names:STRINGS attributes:STRINGS side rank:INT64 ranks:INTS"
+            "originals:INT64 original_names:STRINGS attributes:STRINGS kind rank:INT64 ranks:INTS"
         ),
         (("graph", "topo"), ("graph", "name"), ("graph", "type")),
     ),

@@ -81,9 +81,9 @@ def test_a_server_gets_what_it_lacks(
         for graph in (data.golden, data.device)
         for op in graph.ops
     ]
-    as_text = "UNWIND $rows AS r MATCH (o:Op {side: r[0], name: r[1]}) SET o.attrs_json = r[2]"
+    as_text = "UNWIND $rows AS r MATCH (o:Op {kind: r[0], name: r[1]}) SET o.attrs_json = r[2]"
     neo4j_store._wire.change(lambda run: run(as_text, rows=texts))
-    define("MATCH (o:Op) REMOVE o.side, o.attributes, o.rank, o.ranks")
+    define("MATCH (o:Op) REMOVE o.kind, o.attributes, o.rank, o.ranks")
     define("MATCH (s:SchemaVersion) SET s.version = 2")
 
     with Neo4jStore(neo4j_server.url, neo4j_server.user, neo4j_server.password) as store:

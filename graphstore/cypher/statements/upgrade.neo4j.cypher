@@ -19,7 +19,7 @@ RETURN o.id AS id, o.attrs_json AS attributes
 // ops: what ops of a graph say now.
 MATCH (g:Graph {id: $graph}) UNWIND $rows AS row MATCH (o:Op {id: row[0]})
 MERGE (g)-[:HAS_OP]->(o)
-SET o.side = $side, o.attributes = row[1], o.rank = row[2], o.ranks = row[3] REMOVE o.attrs_json
+SET o.kind = $kind, o.attributes = row[1], o.rank = row[2], o.ranks = row[3] REMOVE o.attrs_json
 
 // tensors: the outputs of ops.
 MATCH (o:Op {graph: $graph}) WHERE o.topo >= $from AND o.topo < $until
