@@ -26,6 +26,7 @@ ESCAPES = re.compile("\\\\(x1b|u001b)")
 CONV, POOL = f"conv{ACTS}", f"pool{ACTS}"
 SOFTMAX = f"model/layer_2/Softmax{ACTS}"
 COMMANDS = [
+    ["graph", "full"],
     ["runs"],
     ["store", "info"],
     ["ops", "full", "--limit", "99"],
