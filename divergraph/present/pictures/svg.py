@@ -39,16 +39,7 @@ class SvgFragment:
 
     def inline(self) -> str:
         """An ``svg`` element for a page that has the style of pictures."""
-        return _element(
-            "svg",
-            self.elements,
-            class_="picture",
-            width=self.width,
-            height=self.height,
-            viewBox=f"0 0 {self.width} {self.height}",
-            role="img",
-            aria_label=self.words,
-        )
+        return _svg(self.elements, self.width, self.height, self.words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +88,7 @@ def standing_alone(drawings: Iterable[SvgFragment], title: str) -> SvgPicture:
         )
     )
     words = "; ".join([title, *(drawing.words for drawing in kept if drawing.words not in title)])
-    svg = _element(
-        "svg",
-        body,
-        xmlns="http://www.w3.org/2000/svg",
-        class_="picture",
-        width=width,
-        height=height,
-        viewBox=f"0 0 {width} {height}",
-        role="img",
-        aria_label=words,
-    )
+    svg = _svg(body, width, height, words)
     return SvgPicture(svg, printable(words))
 
 
@@ -193,6 +174,21 @@ def cells(picture: CellPicture) -> SvgFragment:
     axes = f"{picture.across} and {picture.down}" if picture.down else picture.across
     inner = _element("g", "".join(parts), transform=f"translate({_MARGIN} 6)")
     return SvgFragment(size + 30, size + 40, f"{picture.title}, {axes}, {ends}", inner)
+
+
+def _svg(elements: str, width: int, height: int, words: str) -> str:
+    """The outermost element of a picture; pages do not need its name space, files do."""
+    return _element(
+        "svg",
+        elements,
+        xmlns="http://www.w3.org/2000/svg",
+        class_="picture",
+        width=width,
+        height=height,
+        viewBox=f"0 0 {width} {height}",
+        role="img",
+        aria_label=words,
+    )
 
 
 def _line(kind: str, y: float) -> str:
