@@ -76,7 +76,8 @@ class DaskExecutor:
                     # Dask's own pages are not shown, but served all the same: where nobody is
                     scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
                 )
-            except (OSError, RuntimeError, TimeoutError) as error:
+            # Dask asserts that its thread began within ten seconds, which a crowded machine denies.
+            except (AssertionError, OSError, RuntimeError, TimeoutError) as error:
                 self._after.close()
                 raise ClusterError(
                     f"--cluster {address}: its processes cannot be started: {_first_cause(error)}"
@@ -208,11 +209,11 @@ class DaskExecutor:
             )
 
 
-def _first_cause(error: BaseException) -> BaseException:
+def _first_cause(error: BaseException) -> str:
     """What began it: Dask wraps what its processes say."""
     while (cause := error.__cause__) is not None:
         error = cause
-    return error
+    return str(error) or type(error).__name__
 
 
 def _version() -> str:
