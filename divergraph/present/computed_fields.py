@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from divergraph.dump_diff.elements import Element
     from divergraph.dump_diff.value_parts import ValueSlice
     from divergraph.metrics.pairs.measurement import Measurement
+    from graphstore.op_row import OpRow
 
 _METRIC_NAMES = tuple(metric.value for metric in Metric)
 _metric_values = attrgetter(*_METRIC_NAMES)
@@ -156,6 +159,23 @@ def _sorted(counts: Mapping[int, int]) -> Json:
     return {str(name): count for name, count in sorted(counts.items())}
 
 
+@lru_cache(maxsize=1024)
+def origins_key(origins: tuple[str, ...]) -> str | None:
+    """What stands for some origins in a list of ops, None for no origins: the same in all lists."""
+    if not origins:
+        return None
+    return hashlib.sha256("\0".join(origins).encode(errors="surrogateescape")).hexdigest()[:12]
+
+
+def origins_by_key(rows: Iterable[OpRow]) -> dict[str, Json]:
+    """The origins of ops, those of many ops once, by their keys."""
+    return {
+        key: list(origins)
+        for origins in dict.fromkeys(row.origins for row in rows)
+        if (key := origins_key(origins)) is not None
+    }
+
+
 def _named(names: Sequence[str]) -> Callable[[Iterable[Any]], Json]:
     """What makes objects of pairs of values."""
     return lambda pairs: [dict(zip(names, map(plain_json, pair), strict=True)) for pair in pairs]
@@ -179,6 +199,8 @@ COMPUTED: Mapping[str, Callable[[Any], Json]] = {
     "odd_values": _odd_values,
     "operator_index": _operator_index,
     "output": _output,
+    "origins_by_key": origins_by_key,
+    "origins_key": origins_key,
     "outputs": _outputs,
     "first": lambda values: values[0] if values else None,
     "places": _named(("op", "places")),

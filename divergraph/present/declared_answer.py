@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple, TypeAlias, get_args, get_origin
 
 from divergraph.ask.question import Answer, Question, fields_of
-from divergraph.present.computed_fields import COMPUTED, metrics_json
+from divergraph.present.computed_fields import COMPUTED, metrics_json, origins_key
 from divergraph.present.declarations import (
     DeclaredObject,
     ObjectField,
@@ -190,14 +190,30 @@ def _same(value: Any, _: WholeAnswer) -> Json:
     return json
 
 
-def op_text(row: OpRow) -> str:
-    """One op as it stands in what ``ops`` prints."""
-    return json_text(answer_json(row), 4)
+class ListedOp(NamedTuple):
+    """An op as it stands in what ``ops`` prints, and the origins of its error, which stand there
+    once for all ops that have them."""
+
+    text: str
+    origins: tuple[str, ...]
 
 
-def ops_parts(run: str, rows: Iterable[OpRow]) -> Iterator[str]:
+def listed_op(row: OpRow) -> ListedOp:
+    """An op for :func:`ops_parts`."""
+    return ListedOp(json_text(answer_json(row, "NotedListedOp"), 4), row.origins)
+
+
+def ops_parts(run: str, ops: Iterable[ListedOp]) -> Iterator[str]:
     """What ``ops`` prints of a run or graph, part by part."""
-    return listing_parts({"run": run}, "ops", map(op_text, rows))
+    origins_by_key: dict[str, Json] = {}
+
+    def texts() -> Iterator[str]:
+        for op in ops:
+            if (key := origins_key(op.origins)) is not None and key not in origins_by_key:
+                origins_by_key[key] = list(op.origins)
+            yield op.text
+
+    return listing_parts({"run": run}, "ops", texts(), {"origins": origins_by_key})
 
 
 class AnswerFact(NamedTuple):

@@ -8,6 +8,7 @@ from pathlib import Path
 from divergraph.ask.facts import find_run, op_rows
 from divergraph.ask.questions.verdict import RunVerdict
 from divergraph.files.whole_files import check_place, whole_file
+from divergraph.present.computed_fields import origins_by_key
 from divergraph.present.csv_report import write_csv
 from divergraph.present.declared_answer import answer_json
 from divergraph.present.json_text import Json
@@ -56,7 +57,9 @@ def _document(store: GraphStore, target: str, side: Side) -> dict[str, Json]:
         shape = answer_json(RunVerdict(run, target, store.origins(target), comparisons, types))
     shape["graph"] = graph.name
     shape["side"] = side.value
-    shape["ops"] = [answer_json(row, "OpEntry") for row in op_rows(store, target, side)]
+    rows = op_rows(store, target, side)
+    shape["ops"] = [answer_json(row, "ListedOpEntry") for row in rows]
+    shape["origins_of_ops"] = origins_by_key(rows)
     shape["edges"] = [
         {
             "from": edge.source,

@@ -24,15 +24,17 @@ def json_text(shape: Mapping[str, Json], indent: int = 0) -> str:
     return _text(shape, "\n" + " " * indent)
 
 
-def listing_parts(head: Mapping[str, Json], name: str, items: Iterable[str]) -> Iterator[str]:
-    """The document ``{**head, name: items}`` of *items* that are text already, indented by 4, part
-    by part: of a million items none is held."""
+def listing_parts(
+    head: Mapping[str, Json], name: str, items: Iterable[str], tail: Mapping[str, Json]
+) -> Iterator[str]:
+    """The document ``{**head, name: items, **tail}`` of *items* that are text already, indented by
+    4, part by part: of a million items none is held. *tail* may be filled while they come."""
     yield f"{json_text(head)[:-2]},\n  {_quoted(name)}: ["
-    between, end = "", "]\n}"
+    between, end = "", "]"
     for item in items:
         yield f"{between}\n    {item}"
-        between, end = ",", "\n  ]\n}"
-    yield end
+        between, end = ",", "\n  ]"
+    yield f"{end},{json_text(tail)[1:]}"
 
 
 def _text(value: Any, line: str) -> str:

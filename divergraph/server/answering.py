@@ -19,8 +19,8 @@ from divergraph.ask.model_parts import is_graph
 from divergraph.ask.question import Question, question_of
 from divergraph.ask.questions.ops import OpsQuestion
 from divergraph.ask.tensor_values import OfTensor
-from divergraph.present.declared_answer import json_of, op_text, ops_parts
-from divergraph.present.json_text import Json, json_text, listing_parts
+from divergraph.present.declared_answer import ListedOp, json_of, listed_op, ops_parts
+from divergraph.present.json_text import Json, json_text
 from divergraph.server.asking import AskingPool
 from divergraph.server.kept_answers import (
     EncodedAnswer,
@@ -219,16 +219,15 @@ class Answering:
             listed = question.listed(self.store, numbers)
 
             def write(file: IO[bytes]) -> None:
-                parts = chain(ops_parts(question.run, listed), "\n")
+                parts = chain(ops_parts(question.run, map(listed_op, listed)), "\n")
                 file.writelines(printable_json(part, ascii_only=False).encode() for part in parts)
 
             return WrittenFile(write, {"Link": link} if link else {}, "application/json")
 
-        def made(missing: list[int]) -> list[str]:
-            return list(map(op_text, question.listed(self.store, missing)))
+        def made(missing: list[int]) -> list[ListedOp]:
+            return list(map(listed_op, question.listed(self.store, missing)))
 
-        texts = self._ops.texts(owner, numbers, made)
-        text = "".join(listing_parts({"run": question.run}, "ops", texts))
+        text = "".join(ops_parts(question.run, self._ops.listed(owner, numbers, made)))
         return EncodedAnswer(f"{printable_json(text, ascii_only=False)}\n".encode(), link)
 
     def tag(self, question: object, target: str) -> str:

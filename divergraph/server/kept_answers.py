@@ -20,6 +20,7 @@ from divergraph.api.answers import TensorValues
 from divergraph.ask.facts import resolve_op
 from divergraph.ask.tensor_values import RunTensors
 from divergraph.jobs.progress import NO_PROGRESS
+from divergraph.present.declared_answer import ListedOp
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
 from graphstore.recent import Recent
@@ -88,18 +89,20 @@ class EncodedOps:
     """The ops listed last as they stand in a document, about *most* bytes of them."""
 
     def __init__(self, most: int) -> None:
-        self._kept: LastKept[tuple[str, int], str] = LastKept(most, lambda text: len(text) + _EACH)
+        self._kept: LastKept[tuple[str, int], ListedOp] = LastKept(
+            most, lambda op: len(op.text) + 8 * len(op.origins) + _EACH
+        )
 
-    def texts(
-        self, owner: str, numbers: Sequence[int], make: Callable[[list[int]], list[str]]
-    ) -> list[str]:
-        """The text of each op, by its number in the graph *owner*; what is not here is made."""
+    def listed(
+        self, owner: str, numbers: Sequence[int], make: Callable[[list[int]], list[ListedOp]]
+    ) -> list[ListedOp]:
+        """Ops as they are listed, by its number in the graph *owner*; what is not here is made."""
         keys = [(owner, number) for number in numbers]
-        texts_by_number = dict(zip(numbers, self._kept.get(keys), strict=True))
-        missing = [number for number, text in texts_by_number.items() if text is None]
-        new_texts = dict(zip(missing, make(missing), strict=True)) if missing else {}
-        self._kept.keep(((owner, number), text) for number, text in new_texts.items())
-        return [texts_by_number[number] or new_texts[number] for number in numbers]
+        ops_by_number = dict(zip(numbers, self._kept.get(keys), strict=True))
+        missing = [number for number, op in ops_by_number.items() if op is None]
+        new_ops = dict(zip(missing, make(missing), strict=True)) if missing else {}
+        self._kept.keep(((owner, number), op) for number, op in new_ops.items())
+        return [ops_by_number[number] or new_ops[number] for number in numbers]
 
 
 class OpenedRuns:

@@ -16,7 +16,7 @@ from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say_json_parts
 from divergraph.cli.text import show_unmatched
 from divergraph.metrics.measure import measure
-from divergraph.present.declared_answer import json_of, ops_parts
+from divergraph.present.declared_answer import json_of, listed_op, ops_parts
 from divergraph.present.json_text import json_text
 from divergraph.text.words import NOT_KNOWN, STATE_MARKS
 from graphstore.model import Metric, Reason
@@ -100,9 +100,19 @@ def test_the_ops_are_printed_while_the_others_are_not_made_yet(two_runs, capsys)
     with open_store(two_runs) as store:
         _, numbers = question.numbers(store)
         listed, rows = question.listed(store, numbers), question.ask(store)
-    parts = ops_parts("first", listed)
+    parts = ops_parts("first", map(listed_op, listed))
     assert next(parts) == '{\n  "run": "first",\n  "ops": ['
-    say_json_parts(ops_parts("first", listed))
+    say_json_parts(ops_parts("first", map(listed_op, listed)))
     assert capsys.readouterr().out == f"{json_text(json_of(question, rows))}\n"
     say_json_parts(ops_parts("first", []))
     assert capsys.readouterr().out == f"{json_text(json_of(question, OpsAnswer([])))}\n"
+
+
+def test_origins_that_many_ops_have_are_printed_once(divergraph, lenet_store):
+    answer = divergraph("ops", "fault", "--store", lenet_store, "--json").json
+    with open_store(lenet_store) as store:
+        rows = OpsQuestion("fault").ask(store).ops
+    upstream = [tuple(answer["origins"].get(op["origins"], ())) for op in answer["ops"]]
+    assert upstream == [row.origins for row in rows]
+    assert len(answer["origins"]) < sum(op["origins"] is not None for op in answer["ops"])
+    assert "origins" not in divergraph("op", "fault", ORIGIN, "--store", lenet_store, "--json").json

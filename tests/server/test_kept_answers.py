@@ -11,7 +11,7 @@ from served import served
 
 from divergraph.ask.memory.notes import add_note
 from divergraph.ask.questions.ops import OpsQuestion
-from divergraph.present.declared_answer import json_of
+from divergraph.present.declared_answer import ListedOp, json_of
 from divergraph.server import answering
 from divergraph.server.answering import encoded
 from divergraph.server.kept_answers import EncodedAnswer, EncodedAnswers, EncodedOps
@@ -80,18 +80,21 @@ def test_only_so_much_is_kept() -> None:
 def test_an_op_is_made_once_while_there_is_room() -> None:
     made: list[int] = []
 
-    def make(numbers: list[int]) -> list[str]:
+    def make(numbers: list[int]) -> list[ListedOp]:
         made.extend(numbers)
-        return [f"op {number}" for number in numbers]
+        return [ListedOp(f"op {number}", ()) for number in numbers]
+
+    def listed(owner: str, numbers: list[int]) -> list[str]:
+        return [op.text for op in ops.listed(owner, numbers, make)]
 
     ops = EncodedOps(1000)
-    assert ops.texts("run", [2, 1], make) == ["op 2", "op 1"]
-    assert ops.texts("run", [1, 3, 2], make) == ["op 1", "op 3", "op 2"]
-    assert ops.texts("other", [1], make) == ["op 1"]
+    assert listed("run", [2, 1]) == ["op 2", "op 1"]
+    assert listed("run", [1, 3, 2]) == ["op 1", "op 3", "op 2"]
+    assert listed("other", [1]) == ["op 1"]
     assert made == [2, 1, 3, 1]
-    assert ops.texts("run", [2, 3], make) == ["op 2", "op 3"]
+    assert listed("run", [2, 3]) == ["op 2", "op 3"]
     assert made == [2, 1, 3, 1]
-    assert ops.texts("run", [1], make) == ["op 1"], "asked for longest ago, it had to go"
+    assert listed("run", [1]) == ["op 1"], "asked for longest ago, it had to go"
     assert made == [2, 1, 3, 1, 1]
 
 

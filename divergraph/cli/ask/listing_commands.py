@@ -20,7 +20,7 @@ from divergraph.cli.question_command import parameters_of
 from divergraph.cli.say import say_beside, say_json_parts, say_note
 from divergraph.cli.text import show_rows, show_runs
 from divergraph.jobs.stage_times import timed
-from divergraph.present.declared_answer import ops_parts
+from divergraph.present.declared_answer import listed_op, ops_parts
 from graphstore.model import Side
 
 
@@ -75,7 +75,7 @@ def ops_command(
         rows = question.listed(opened_store, numbers[:limit])
     with timed("writing the answer"):
         if as_json:
-            say_json_parts(ops_parts(run, rows))
+            say_json_parts(ops_parts(run, map(listed_op, rows)))
         else:
             show_rows(rows, len(numbers))
     say_more(len(numbers) - len(rows))
