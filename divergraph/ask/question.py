@@ -43,7 +43,8 @@ class Parameter:
 
     A field without a default is an argument of the command, one with a default an option, unless
     ``is_argument`` says otherwise. ``name`` is its public name if it is not the field's; ``above``
-    is a limit it may not reach.
+    is a limit it may not reach. ``op_of``, of a field of an answer: it names an op of the run that
+    the question has in this field.
     """
 
     help: str = ""
@@ -56,6 +57,7 @@ class Parameter:
     is_argument: bool | None = None
     is_run: bool = False
     is_flat: bool = False
+    op_of: str = ""
 
 
 FLAT = Parameter(is_flat=True)
@@ -76,7 +78,9 @@ class Question(ABC, Generic[Answer]):
     field ``run``; ``graphs``: ``run`` may be an imported graph. ``table`` is the field of the
     answer whose entries are the rows of its table, by default the first one that holds records.
     ``reads_files``: the files of the run are read; ``shows_values``: values in them are answered.
-    ``shapes`` names the objects of JSON of an answer that is not an object of all its fields.
+    ``picture``: the parameters of the address at which the graph of a run shows the answer, as
+    format strings of the fields. ``shapes`` names the objects of JSON of an answer that is not an
+    object of all its fields.
     """
 
     __slots__ = ()
@@ -88,6 +92,7 @@ class Question(ABC, Generic[Answer]):
     command: ClassVar[str] = ""
     reads_files: ClassVar[bool] = False
     shows_values: ClassVar[bool] = False
+    picture: ClassVar[Mapping[str, str]] = {}
     shapes: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
@@ -168,6 +173,14 @@ def answer_of(kind: type[Question[Any]]) -> type[Any]:
         if isinstance(get_origin(base), type) and issubclass(get_origin(base), Question)
     )
     return answer
+
+
+def runs_of(question: Question[Any]) -> tuple[str, ...]:
+    """The names of the runs and graphs that *question* is about."""
+    names = (
+        getattr(question, field.name) for field in fields_of(type(question)) if field.about.is_run
+    )
+    return tuple(name for name in names if name)
 
 
 def table_of(kind: type[Question[Any]]) -> Field | None:

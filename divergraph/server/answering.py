@@ -16,7 +16,7 @@ from starlette.responses import Response
 from divergraph.api.answer_table import FORMATS, table_bytes
 from divergraph.api.runs.compared_run import ComparedRun
 from divergraph.ask.model_parts import is_graph
-from divergraph.ask.question import Question, question_of
+from divergraph.ask.question import Question, question_of, runs_of
 from divergraph.ask.questions.ops import OpsQuestion
 from divergraph.ask.tensor_values import OfTensor
 from divergraph.present.declared_answer import ListedOp, json_of, listed_op, ops_parts
@@ -175,7 +175,9 @@ class Answering:
         *,
         keep: bool,
     ) -> Response:
-        stamp = self._stamp(target)
+        # the target first; a question may be about other runs, too
+        names = dict.fromkeys((target, *runs_of(question)))
+        stamp = "".join(map(self._stamp, names))
         tag = _tag(question, stamp)
         headers = {"ETag": tag}
         if is_known(request.headers, tag):

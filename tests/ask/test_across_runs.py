@@ -11,13 +11,14 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.ask.questions.compare_runs import ChangeKind, ChangesQuestion
+from divergraph.ask.questions.graph import GraphQuestion
 from divergraph.ask.questions.recurring import RecurringQuestion
 from divergraph.cli.main import run as command
 from divergraph.comparison import CompareRequest
 from divergraph.comparison.keep_run import compare_into
 from divergraph.golden_capture import CaptureRequest, capture
 from graphstore.errors import InputError, UnknownNameError
-from graphstore.model import Guilt, Method, Role
+from graphstore.model import Guilt, Method, Role, Side
 from graphstore.open_store import open_store
 
 pytestmark = pytest.mark.thorough
@@ -75,6 +76,21 @@ def test_a_group_that_holds_the_guilty_op_is_no_news(store):
     assert changes.only_old == 4
     back = ChangesQuestion("holes", "left").ask(store)
     assert kinds(back) == [(ChangeKind.STILL_GUILTY, "left")]
+
+
+@pytest.mark.parametrize(
+    ("run", "against", "device", "golden"),
+    [
+        ("left", "fine", {"left": "newly guilty"}, {"left": "newly guilty"}),
+        ("again", "left", {"compiled/left": "still guilty"}, {"left": "still guilty"}),
+        ("stem", "left", {"stem": "newly guilty", "left": "fixed"}, None),
+    ],
+)
+def test_the_graph_shows_changes_on_ops_and_their_originals(store, run, against, device, golden):
+    for side, changed in ((Side.DEVICE, device), (Side.GOLDEN, golden or device)):
+        nodes = GraphQuestion(run, side=side, against=against).ask(store).nodes
+        assert {node.name: kind for node in nodes for kind in node.changes} == changed
+    assert not any(node.changes for node in GraphQuestion(run).ask(store).nodes)
 
 
 def test_a_run_against_itself(store):

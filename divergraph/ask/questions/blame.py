@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from divergraph.ask.question import Question, RunName
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
 from graphstore.errors import NotDoneError
+from graphstore.model import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,7 @@ class KeptBlameQuestion(Question[Mapping[str, Any]]):
 
     name = "blame"
     shapes = ("BlameAnswer",)
+    picture: ClassVar[Mapping[str, str]] = {"colour": "blame_share"}
 
     run: RunName
 
@@ -29,6 +31,17 @@ class KeptBlameQuestion(Question[Mapping[str, Any]]):
             NotDoneError: nobody has asked that of this run.
         """
         return printed_before("blame", self.run, store.run(self.run).analysis.blamed)
+
+
+def blame_shares(run: Run | None) -> Mapping[str, float]:
+    """The share of each op in the error of the outputs by the last `blame` of *run*, the largest of
+    its outputs; empty if nobody has asked."""
+    shares: dict[str, float] = {}
+    for entry in json.loads(run.analysis.blamed)["shares"] if run and run.analysis.blamed else ():
+        op, share = entry["op"], entry["share"]
+        if isinstance(share, float | int):
+            shares[op] = max(share, shares.get(op, share))
+    return shares
 
 
 def printed_before(command: str, run: str, text: str) -> Mapping[str, Any]:

@@ -8,10 +8,10 @@ without them, only what arrives at each op can be compared.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from divergraph.ask.gate.judged_outputs import JudgedOutput, JudgedOutputs, judged_outputs
 from divergraph.ask.question import Parameter, Question
@@ -61,8 +61,12 @@ class OpChange:
         ChangeKind,
         "gone: was guilty, is not compared now; kinds are listed in this order",
     ]
-    op: Annotated[str | None, "in the new run; null where there is no such output"]
-    old_op: Annotated[str | None, "in the old run; null where there is no such output"]
+    op: Annotated[
+        str | None, Parameter("in the new run; null where there is no such output", op_of="new")
+    ]
+    old_op: Annotated[
+        str | None, Parameter("in the old run; null where there is no such output", op_of="old")
+    ]
     golden: str
     type: str
     times: Annotated[float | None, "the new error over the old one"]
@@ -108,6 +112,7 @@ class ChangesQuestion(Question[RunChanges]):
     name = "compare-runs"
     example = "divergraph compare-runs old new --times 3"
     path = "/changes"
+    picture: ClassVar[Mapping[str, str]] = {"run": "{new}", "against": "{old}"}
 
     old: Annotated[str, Parameter("The older run.", is_run=True)]
     new: Annotated[str, Parameter("The newer run.", is_run=True)]

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from enum import Enum
+from typing import Annotated, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from divergraph.ask.changed_ops import changed_ops
 from divergraph.ask.facts import Facts, load_facts, resolve_op
 from divergraph.ask.folding import FoldedOps, folded
 from divergraph.ask.question import OneSide, Parameter, Question, TargetName
+from divergraph.ask.questions.blame import blame_shares
+from divergraph.ask.questions.compare_runs import ChangeKind
 from graphstore.cancellation import Cancellation
 from graphstore.columns.coded import Float
 from graphstore.contract import GraphStore
@@ -19,12 +23,15 @@ from graphstore.errors import InputError
 from graphstore.model import Metric, OpState, Shape, Side, Tensor
 from graphstore.schema.codec import plain_text
 
+BLAME_SHARE = "blame_share"
+"""Of an op in the error of the outputs, where `blame` was asked."""
 FIGURES = (
     Metric.RELATIVE_EUCLIDEAN_DISTANCE.value,
     Metric.COSINE_SIMILARITY.value,
     Metric.MAX_ABSOLUTE_ERROR.value,
     "introduced",
     "suspicion",
+    BLAME_SHARE,
 )
 """What nodes can be coloured by, beside their state."""
 WORST_FIRST = (
@@ -37,6 +44,7 @@ WORST_FIRST = (
     OpState.NOT_COMPARED,
 )
 _PARTNERS = 50
+_Kind = TypeVar("_Kind", bound=Enum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +64,11 @@ class GraphNode:
     ops: int
     type: Annotated[str, "of an op"]
     state: Annotated[OpState | None, "the worst inside; of originals, that of their device ops"]
-    states: Annotated[Mapping[str, int], "how many ops are in each"]
+    states: Annotated[Mapping[OpState, int], "how many ops are in each"]
     figures: Annotated[Mapping[str, float], "the worst inside; what nothing has is left out"]
+    changes: Annotated[
+        Mapping[ChangeKind, int], "how many ops changed how since the run ``against``"
+    ]
     fused: Annotated[int | None, "of how many originals an op is made; 0: it was inserted"]
     partners: Annotated[tuple[str, ...], "ops of the other side it is linked with, 50 at most"]
     before: Annotated[int, "edges from ops outside of the group"]
@@ -105,13 +116,16 @@ class GraphQuestion(Question[GraphLevel]):
     ] = 0
     op: Annotated[str, Parameter("What is in the group of this op.", is_argument=False)] = ""
     side: OneSide = Side.DEVICE
+    against: Annotated[
+        str, Parameter("An older run: how ops changed since.", is_run=True, is_argument=False)
+    ] = ""
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> GraphLevel:
         """One group of the graph.
 
         Raises:
-            UnknownNameError: no such op.
-            InputError: no such group.
+            UnknownNameError: no such run or op.
+            InputError: no such group, or nothing in common with the run ``against``.
         """
         facts = load_facts(store, self.run, self.side)
         folds, group = folded(facts.rows), self.group
@@ -120,15 +134,23 @@ class GraphQuestion(Question[GraphLevel]):
             group = int(folds.holder[facts.arrays.number[op]])
         if group >= len(folds.groups):
             raise InputError("there is no such group", where="group")
-        return _Level(store, self.run, facts, folds, group).answer()
+        changed = changed_ops(store, self.against, self.run, self.side) if self.against else {}
+        return _Level(store, self.run, facts, folds, group, changed).answer()
 
 
 class _Level:
     """Makes the answer about one group."""
 
     def __init__(
-        self, store: GraphStore, run: str, facts: Facts, folds: FoldedOps, group: int
+        self,
+        store: GraphStore,
+        run: str,
+        facts: Facts,
+        folds: FoldedOps,
+        group: int,
+        changed: Mapping[str, ChangeKind],
     ) -> None:
+        self._changed = changed
         self._store, self._run, self._facts, self._folds = store, run, facts, folds
         self._number, self._group = group, folds.groups[group]
         spans = [self._span(child) for child in self._group.children]
@@ -192,18 +214,13 @@ class _Level:
         return nodes
 
     def _nodes(self, before: Sequence[int], after: Sequence[int]) -> tuple[GraphNode, ...]:
-        ranks = self._ranks()
+        ranks, changes = self._ranks(), self._change_ranks()
         figures = {name: self._figure(name) for name in FIGURES}
         rows, nodes = self._facts.rows, []
         for at, child in enumerate(self._group.children):
             start, end = self._span(child)
             ops = self._folds.order[start:end]
-            counts = np.bincount(ranks[ops], minlength=len(WORST_FIRST) + 1).tolist()
-            states = {
-                state.value: count
-                for state, count in zip(WORST_FIRST, counts, strict=False)
-                if count
-            }
+            states = _counted(ranks[ops], WORST_FIRST)
             is_op = child < 0
             nodes.append(
                 GraphNode(
@@ -211,13 +228,14 @@ class _Level:
                     None if is_op else child,
                     end - start,
                     rows.types[~child] if is_op else "",
-                    OpState(next(iter(states))) if states else None,
+                    next(iter(states), None),
                     states,
                     {
                         name: worst
                         for name, values in figures.items()
                         if (worst := _worst(name, values[ops])) is not None
                     },
+                    _counted(changes[ops], tuple(ChangeKind)),
                     int(rows.fused[~child]) if is_op else None,
                     self._partners(~child) if is_op else (),
                     before[at],
@@ -240,13 +258,27 @@ class _Level:
         np.minimum.at(ranks, self._links.originals, device[self._links.devices])
         return ranks
 
+    def _change_ranks(self) -> NDArray[np.int64]:
+        """How bad the change of each op is, 0 the worst; after all kinds if it has none."""
+        kinds, number = tuple(ChangeKind), self._facts.rows.number
+        ranks = np.full(len(self._facts.rows), len(kinds), dtype=np.int64)
+        for op, kind in self._changed.items():
+            if op in number:
+                ranks[number[op]] = kinds.index(kind)
+        return ranks
+
     def _figure(self, name: str) -> Float:
         """A number of each op, NaN where it has none; of an original that of its device ops."""
         facts = self._facts
         if facts.side is Side.GOLDEN and self._links is not None:
             facts = load_facts(self._store, self._run)
         rows = facts.rows
-        if name not in rows.metrics.numbers:
+        if name == BLAME_SHARE:
+            values = np.full(len(rows), np.nan)
+            for op, share in blame_shares(facts.run).items():
+                if op in rows.number:
+                    values[rows.number[op]] = share
+        elif name not in rows.metrics.numbers:
             numbers = rows.split_number(name)
             values = np.where(numbers.known, numbers.values, np.nan)
         else:
@@ -287,6 +319,12 @@ class _Level:
             dtype = "" if tensor.dtype is None else tensor.dtype.value
             edges.append(GraphEdge(source, target, count, dtype, tensor.shape, _bytes(tensor)))
         return tuple(edges)
+
+
+def _counted(ranks: NDArray[np.int64], kinds: Sequence[_Kind]) -> Mapping[_Kind, int]:
+    """How many of *ranks* are the place of each kind; those of none are left out."""
+    counts = np.bincount(ranks, minlength=len(kinds)).tolist()
+    return {kind: count for kind, count in zip(kinds, counts, strict=False) if count}
 
 
 def _worst(name: str, values: Float) -> float | None:

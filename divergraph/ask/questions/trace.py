@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from divergraph.ask.memory.notes import notes_by_op
 from divergraph.ask.question import Parameter, Question, RunName
@@ -19,6 +20,7 @@ class TraceQuestion(Question[Trace]):
 
     name = "trace"
     shapes = ("TraceAnswer",)
+    picture: ClassVar[Mapping[str, str]] = {"op": "{op}", "path": "worst"}
 
     run: RunName
     op: Annotated[

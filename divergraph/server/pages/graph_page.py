@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from divergraph.ask.facts import OpPage, find_run, load_facts, op_rows
-from divergraph.ask.question import Question, question_of
+from divergraph.ask.changed_ops import changes_since
+from divergraph.ask.facts import Facts, OpPage, find_run, load_facts, op_rows
+from divergraph.ask.question import Question, question_of, runs_of
+from divergraph.ask.questions.compare_runs import RunChanges
 from divergraph.ask.questions.graph import FIGURES, GraphQuestion
 from divergraph.ask.questions.ops import OpsQuestion
 from divergraph.ask.questions.trace import TraceQuestion
+from divergraph.outcomes import outcome_of_error
 from divergraph.present.json_text import Json
 from divergraph.server.answering import Answering, Endpoint, check_role, document
 from divergraph.server.login.people import check_link
@@ -21,12 +25,15 @@ from divergraph.server.pages.rendering import Pages
 from divergraph.server.parameters import values_of
 from divergraph.server.tokens import UserRole
 from graphstore.cancellation import Cancellation
+from graphstore.contract import GraphStore
+from graphstore.errors import DivergraphError
 from graphstore.filter import parse_filter
 from graphstore.model import Run, Side
 
 ASKED: dict[str, type[Question[Any]]] = {"levels": GraphQuestion, "path": TraceQuestion}
 """What the picture asks, by the last part of the address."""
 _FOUND = 12
+_CHANGES, _OTHERS = 20, 50
 
 
 class GraphPage:
@@ -38,20 +45,33 @@ class GraphPage:
     async def page(self, request: Request) -> Response:
         """The picture; the first origin is selected unless the address says an op."""
         check_role(request, UserRole.READER)
+        link = request.scope.get("link")  # which shows one run
+        against = "" if link else exact_query(request).get("against", "")
 
         def work(_cancellation: Cancellation) -> Response:
             name = request.path_params["run"]
             run = self._run(request)
             facts = load_facts(self._answering.store, name)
+            changes, problem, status = None, "", 200
+            if run is not None and against:
+                try:
+                    changes = changes_since(self._answering.store, against, name)
+                except DivergraphError as error:  # the graph alone is still worth showing
+                    problem, status = str(error), outcome_of_error(error).status
             values = {
                 "name": name,
                 "is_run": run is not None,
-                "first": facts.origins[0].op if facts.origins else "",
+                "first": _first(facts, changes),
+                "against": against,
+                "changes": changes,
+                "problem": problem,
+                "most": _CHANGES,
+                "others": () if run is None or link else _others(self._answering.store, run),
                 "ops": len(facts.rows),
                 "figures": FIGURES if run is not None else (),
                 "sides": [Side.DEVICE] if run is None else [Side.DEVICE, Side.GOLDEN],
             }
-            return self._pages.page(request, "graph.html", values)
+            return self._pages.page(request, "graph.html", values, status)
 
         return await self._answering.pool.answer(request, work)
 
@@ -64,6 +84,8 @@ class GraphPage:
             if request.scope.get("link") and kind is TraceQuestion:
                 raise HTTPException(404)  # a trace says the notes of the team
             values = values_of(kind, exact_query(request).items(), {"run": run})
+            if request.scope.get("link") and set(runs_of(question_of(kind, values))) != {run}:
+                raise HTTPException(404)  # a link shows one run
             await self._answering.pool.answer(request, lambda _cancellation: self._run(request))
             return await self._answering.answer(request, question_of(kind, values), run)
 
@@ -94,3 +116,15 @@ class GraphPage:
         if run is not None:
             check_link(request.scope.get("link"), run)
         return run
+
+
+def _first(facts: Facts, changes: RunChanges | None) -> str:
+    """The op that is looked at first: the worst change, or the first origin."""
+    changed = (change.op for change in changes.changes if change.op) if changes else iter(())
+    return next(changed, facts.origins[0].op if facts.origins else "")
+
+
+def _others(store: GraphStore, run: Run) -> list[str]:
+    """The newest other runs of the model of *run*."""
+    runs = (one.name for one in reversed(store.runs()) if one.golden == run.golden)
+    return list(islice((name for name in runs if name != run.name), _OTHERS))

@@ -12,7 +12,15 @@ from starlette.responses import Response
 
 from divergraph.api.answer_table import FORMATS
 from divergraph.ask.facts import load_facts
-from divergraph.ask.question import Question, help_of, is_about_run, question_of, table_of
+from divergraph.ask.question import (
+    Question,
+    fields_of,
+    help_of,
+    is_about_run,
+    question_of,
+    row_kind,
+    table_of,
+)
 from divergraph.ask.registry import all_questions
 from divergraph.cli.question_command import parameters_of
 from divergraph.outcomes import outcome_of_error
@@ -69,6 +77,20 @@ class QuestionPage:
 
         return await self._answering.pool.answer(request, work)
 
+    def _owners(
+        self, kind: type[Question[Any]], question: Question[Any]
+    ) -> dict[str, tuple[str, Mapping[str, int]]]:
+        """By column of the table: the run whose device ops it names, and those. Ops of the golden
+        graph have pages of their own."""
+        table = table_of(kind)
+        rows = () if table is None else fields_of(row_kind(table.kind))
+        owners = {field.name: field.about.op_of for field in rows if field.about.op_of}
+        if is_about_run(kind):
+            owners = {"op": "run", **owners}
+        runs = {column: str(getattr(question, field)) for column, field in owners.items()}
+        store = self._answering.store
+        return {column: (run, load_facts(store, run).arrays.number) for column, run in runs.items()}
+
     def _page(
         self,
         request: Request,
@@ -90,6 +112,7 @@ class QuestionPage:
             "files": {},
             "rows": ROWS,
             "ops": {},
+            "picture": "",
         }
         status = 200
         if all(field.value for field in fields if field.required):
@@ -107,11 +130,21 @@ class QuestionPage:
             else:
                 values["parts"] = list(answer_parts(json_of(question, answer)))
                 values["files"] = _files(kind, run, query)
-                if run is not None:  # ops of the golden graph have pages of their own
-                    values["ops"] = load_facts(self._answering.store, run).arrays.number
+                values["picture"] = _picture(question)
+                values["ops"] = self._owners(kind, question)
         values["is_table"] = lambda part: isinstance(part, AnswerTable)
         # ``start`` and ``end`` are parameters here, no marks of a part.
         return self._pages.page(request, "question.html", values, status, Links())
+
+
+def _picture(question: Question[Any]) -> str:
+    """Where the graph shows the answer; empty if it does not."""
+    if not question.picture:
+        return ""
+    texts = {field.name: getattr(question, field.name) or "" for field in fields_of(type(question))}
+    values = {"run": "{run}", **question.picture}
+    names = {name: text.format_map(texts) for name, text in values.items()}
+    return Links().graph(names.pop("run"), **names)
 
 
 def _form_field(

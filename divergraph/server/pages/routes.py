@@ -38,9 +38,10 @@ def page_routes(
     """The addresses of all pages; without jobs or links those are left out."""
     login, shares = LoginPage(pages, people.sessions), people.shares
     op, questions = SingleOpPage(answering, pages, roots), QuestionPage(answering, pages)
-    graph = GraphPage(answering, pages)
+    graph, runs = GraphPage(answering, pages), RunsPage(answering, pages)
     routes = [
-        Route("/", RunsPage(answering, pages).page, methods=["GET"]),
+        Route("/", runs.page, methods=["GET"]),
+        Route("/compare-runs", runs.pair, methods=["GET"]),
         Route("/runs", _to_first, methods=["GET"]),
         Route("/runs/{run}", RunPage(answering, pages, roots, shares).page, methods=["GET"]),
         Route("/runs/{run}/op", op.page, methods=["GET"]),

@@ -8,12 +8,13 @@ from typing import Any
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from divergraph.ask.memory.baselines import standing_text
 from divergraph.ask.questions.runs import EntriesQuestion, StoreEntries
 from divergraph.outcomes import WORST_FIRST
 from divergraph.server.answering import Answering, check_role
+from divergraph.server.pages.links import Links
 from divergraph.server.pages.question_page import questions_about
 from divergraph.server.pages.rendering import Pages
 from divergraph.server.tokens import UserRole
@@ -130,5 +131,18 @@ class RunsPage:
                 },
             }
             return self._pages.page(request, "runs.html", values)
+
+        return await self._answering.pool.answer(request, work)
+
+    async def pair(self, request: Request) -> Response:
+        """On to what changed from the older to the newer of two runs, in the graph."""
+        check_role(request, UserRole.READER)
+        names = request.query_params.getlist("run")
+
+        def work(_cancellation: Cancellation) -> Response:
+            if len(names) != 2:
+                raise InputError("tick two runs", where="run")
+            old, new = sorted(map(self._answering.store.run, names), key=lambda run: run.created)
+            return RedirectResponse(Links().graph(new.name, against=old.name), 303)
 
         return await self._answering.pool.answer(request, work)

@@ -77,6 +77,17 @@ def test_it_is_found_and_gone_through_by_keys(page: Page, own: httpx.Client) -> 
     assert page.said == []
 
 
+def test_what_changed_since_another_run_is_shown(page: Page, own: httpx.Client) -> None:
+    opened(page, own, "/runs/first/graph?against=first")
+    page.until("location.search.includes('op=conv')")
+    assert page.run("document.querySelector('[data-colour]').value") == "change"
+    assert page.texts(".graph-changes li")[0].startswith("conv is still guilty")
+    assert "still guilty" in page.texts(".graph-status")[0]
+    page.click(".pane[data-side=device] .pane-table summary")
+    assert "still guilty" in " ".join(page.texts(".pane[data-side=device] tbody td"))
+    assert page.said == []
+
+
 def test_a_part_is_marked_beside_the_picture(page: Page, own: httpx.Client) -> None:
     opened(page, own, "/runs/values/graph?op=relu")
     mark = "[...document.querySelectorAll('.graph-detail .actions a')].find(a => /{}/.test(a.text))"

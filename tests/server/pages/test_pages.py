@@ -41,6 +41,22 @@ def test_runs_are_listed_with_their_verdicts(own: httpx.Client) -> None:
     assert "1\u20131 of 1 runs" in text_of(own.get("/?name=FIRS&sort=-over"))
 
 
+def test_two_ticked_runs_lead_to_what_changed(own: httpx.Client) -> None:
+    assert own.get("/").text.count('form="pair" name="run"') == 3
+    there = own.get("/compare-runs?run=first&run=first")
+    assert (there.status_code, there.headers["location"]) == (
+        303,
+        "/runs/first/graph?against=first",
+    )
+    said = text_of(own.get(there.headers["location"]))
+    assert "Since first : 1 change conv is still guilty" in said
+    assert "See it in the graph" in text_of(own.get("/ask/compare-runs?old=first&new=first"))
+    for wrong, status in (("run=first", 400), ("run=first&run=none", 404)):
+        assert own.get(f"/compare-runs?{wrong}").status_code == status
+    unlike = own.get("/runs/first/graph?against=values")
+    assert (unlike.status_code, "in common" in unlike.text) == (400, True)
+
+
 def test_a_long_list_of_runs_has_pages() -> None:
     run = sample_run().run
     runs = [

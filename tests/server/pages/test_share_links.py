@@ -140,6 +140,8 @@ def test_notes_of_the_team_are_not_for_guests(own: httpx.Client, path: str) -> N
     for asked in ("levels", "ops"):
         answer = own.get(f"{path}/graph/{asked}")
         assert (answer.status_code, "ours alone" in answer.text) == (200, False)
+    assert own.get(f"{path}/graph/levels?against=values").status_code == 404
+    assert "values" not in own.get(f"{path}/graph?against=values").text
     assert own.get("/runs/first/graph/path").status_code == 200
     assert own.get(f"{path}/graph/path").status_code == 404
     guest = own.get(f"{path}/op?op=conv")

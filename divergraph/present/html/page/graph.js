@@ -10,12 +10,18 @@ const named = name => find(`input[name=${name}]`).value;
 // Letters that are not seen, or turn a line around, are written out.
 const shown = text => text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, letter => `\\u${letter.codePointAt(0).toString(16).padStart(4, "0")}`);
 const PAD = 16, HEAD = 30, LETTER = 7.3, MOST_LETTERS = 34, SHADES = 5;
+// What a change since another run is drawn as, the worst first.
+const CHANGES = {
+  "newly guilty": "origin", "newly suspect": "inherited", worse: "inherited", "still guilty": "drifting",
+  gone: "not compared", better: "clean", fixed: "clean",
+};
 const SCALES = {
   relative_euclidean_distance: [-6, 0], max_absolute_error: [-6, 1], introduced: [-6, 0],
-  suspicion: [-1, 3], cosine_similarity: [-7, 0],
+  suspicion: [-1, 3], blame_share: [-3, 0], cosine_similarity: [-7, 0],
 };
 const marked = {start: named("start"), end: named("end")};
 const params = () => new URLSearchParams(location.search);
+const against = named("against"), usual = against ? "change" : "state";
 let colour = params().get("colour") ?? "", chosen = null, following = null, colours = {};
 
 // --- answers of the server -----------------------------------------------------------------
@@ -74,8 +80,10 @@ const lines = (node, around) => {
     const worst = Object.entries(node.states)[0];
     if (worst) told[0] += ` · ${worst[1].toLocaleString("en")} ${worst[0]}`;
   }
-  const figure = node.figures[colour || "relative_euclidean_distance"];
-  if (figure !== undefined) told.push(`${colour ? colour.replaceAll("_", " ") : "relative error"} ${number(figure)}`);
+  const changes = Object.entries(node.changes);
+  if (changes.length) told.push(changes.map(([kind, count]) => (node.group === null ? kind : `${count.toLocaleString("en")} ${kind}`)).join(", "));
+  const figure = node.figures[colour in SCALES ? colour : "relative_euclidean_distance"];
+  if (figure !== undefined) told.push(`${colour in SCALES ? colour.replaceAll("_", " ") : "relative error"} ${number(figure)}`);
   return [short(shown(below(node.name, around))), ...told.map(shown)];
 };
 const keyOf = node => (node.group === null ? node.name : node.group);
@@ -100,7 +108,7 @@ class Pane {
   }
 
   async level(query) {
-    const level = await ask(at("levels"), {side: this.side, ...query});
+    const level = await ask(at("levels"), {side: this.side, against, ...query});
     this.levels.set(level.group, level);
     return level;
   }
@@ -265,7 +273,7 @@ class Pane {
     pen.fillText(glyph + item.texts[0] + (item.isOpen ? `   ${item.texts[1]}` : ""), x + 12, y + 19);
     if (item.isOpen) return;
     pen.font = "11px system-ui, sans-serif";
-    pen.fillStyle = colour ? colours.ink : colours.soft;
+    pen.fillStyle = colour !== "state" ? colours.ink : colours.soft;
     item.texts.slice(1).forEach((text, n) => pen.fillText(text, x + 12, y + 35 + 16 * n));
     const marks = [node.name === marked.start && "start", node.name === marked.end && "end"].filter(Boolean).join(", ");
     if (!marks) return;
@@ -287,7 +295,7 @@ class Pane {
     pen.fillStyle = colours.panel;
     pen.fillRect(0, 0, wide, high);
     for (const {x, y, w, h, node, isOpen} of this.items) {
-      pen.fillStyle = isOpen ? colours.hover : colours[node.state] ?? colours.line;
+      pen.fillStyle = isOpen ? colours.hover : colours[mark(node)] ?? colours.line;
       pen.fillRect(x * kx, y * ky, Math.max(1, w * kx), Math.max(1, h * ky));
     }
     pen.strokeStyle = colours.accent;
@@ -485,7 +493,8 @@ class Pane {
       head.append(button);
       const reads = group.edges.filter(edge => group.nodes[edge.target] === node).map(edge => below(group.nodes[edge.source].name, around));
       const error = node.figures.relative_euclidean_distance;
-      const cells = [node.group === null ? node.type : `${node.ops} ops`, node.state ?? "", error === undefined ? "" : number(error), short(shown(reads.join(", ")), 80)];
+      const changes = against ? [Object.keys(node.changes).join(", ")] : [];
+      const cells = [node.group === null ? node.type : `${node.ops} ops`, node.state ?? "", ...changes, error === undefined ? "" : number(error), short(shown(reads.join(", ")), 80)];
       row.append(head, ...cells.map(text => Object.assign(document.createElement("td"), {textContent: text})));
       return row;
     }));
@@ -505,12 +514,19 @@ const shade = value => {
   if (!(error > 0)) return 0;
   return Math.max(0, Math.min(1, (Math.log10(error) - low) / (high - low)));
 };
+// The colour that says at a glance what an op or a group is.
+const mark = node => (colour === "change" ? CHANGES[Object.keys(node.changes)[0]] : node.state);
+const tint = (name, strength) => `color-mix(in srgb, ${colours[name]} ${strength}%, ${colours.panel})`;
 const fill = node => {
-  if (!colour) return node.state === "origin" ? `color-mix(in srgb, ${colours.origin} 18%, ${colours.panel})` : colours.panel;
+  if (colour === "change") {
+    const name = mark(node);
+    return name ? tint(name, 42) : colours.panel;
+  }
+  if (!(colour in SCALES)) return node.state === "origin" ? tint("origin", 18) : colours.panel;
   const value = node.figures[colour];
   if (value === undefined) return colours.panel;
   const step = Math.round(shade(value) * SHADES) / SHADES;
-  return `color-mix(in srgb, ${step > .6 ? colours.broken : colours.inherited} ${Math.round(step * 60)}%, ${colours.panel})`;
+  return tint(step > .6 ? "broken" : "inherited", Math.round(step * 60));
 };
 
 // --- what is selected ------------------------------------------------------------------------
@@ -522,7 +538,7 @@ const writeAddress = () => {
   const write = (name, value) => (value ? query.set(name, value) : query.delete(name));
   write("op", chosen?.op);
   write("side", chosen && chosen.pane.side !== "device" ? chosen.pane.side : "");
-  write("colour", colour);
+  write("colour", colour === usual ? "" : colour);
   write("path", following === null ? "" : following || "worst");
   history.replaceState(null, "", `${location.pathname}${String(query) ? `?${query}` : ""}`);
 };
@@ -609,7 +625,7 @@ const follow = async ends => {
 };
 
 // A name of an op beside the picture selects it there.
-find(".graph-detail").addEventListener("click", event => {
+for (const list of document.querySelectorAll(".graph-detail, .graph-changes ul")) list.addEventListener("click", event => {
   const link = event.target.closest("a.op");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
   const url = new URL(link.href), op = url.searchParams.get("op");
@@ -660,6 +676,13 @@ find("[data-colour]").addEventListener("change", async event => {
   writeAddress();
   for (const pane of panes) await pane.arranged();
 });
+find("[data-against]")?.addEventListener("change", event => {
+  const to = new URL(location.href);
+  for (const name of ["colour", "op", "side", "path"]) to.searchParams.delete(name);
+  if (event.target.value) to.searchParams.set("against", event.target.value);
+  else to.searchParams.delete("against");
+  location.href = to;
+});
 find("[data-follow]").addEventListener("click", () => follow(following === null ? "" : null));
 find("[data-show]").addEventListener("change", event => {
   room.dataset.show = event.target.value;
@@ -678,7 +701,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 
 const start = async () => {
   readColours();
-  if (!(colour in SCALES)) colour = "";
+  if (![...find("[data-colour]").options].some(each => each.value === colour)) colour = usual;
   find("[data-colour]").value = colour;
   const first = panes.find(pane => pane.side === (params().get("side") ?? "device")) ?? panes[0];
   const op = params().get("op") ?? named("first");
