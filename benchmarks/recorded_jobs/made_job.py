@@ -23,7 +23,8 @@ Ranks: TypeAlias = dict[int, Array]
 """A tensor as each rank has it."""
 
 WIDTH, HEADS, WORDS, LENGTH, BATCH, HIDDEN, BLOCKS = 32, 4, 48, 8, 4, 64, 3
-LAYOUTS = ("single", "tensor", "data", "pipeline")
+LAYOUTS = ("single", "tensor", "data", "pipeline", "wrapped")
+"""``wrapped`` is ``data`` with reductions that are not recorded."""
 MODES = ("tensor", "statistics", "md5")
 
 
@@ -90,6 +91,9 @@ JOB_FAULTS = RANK_FAULTS | {
         Fault("mean_missing", "update", None, "data"),
         Fault("gradient_not_reduced", "update", None, "data"),
         Fault("gradient_scaled", "Distributed.all_reduce", 1, "data"),
+        Fault("hidden_sum", "head.weight.all_reduce", None, "wrapped"),
+        Fault("hidden_left_out", "head.weight.all_reduce", None, "wrapped"),
+        Fault("hidden_dropped", "update", None, "wrapped"),
         Fault("message_cut", "Distributed.send", 1, "pipeline"),
         Fault("kernel_of_a_stage", "blocks.1.q.", None, "pipeline"),
     )
@@ -191,7 +195,9 @@ class Job:
         blocks: int = BLOCKS,
         fused: bool = False,
     ) -> None:
-        self.layout, self.dtype, self.blocks, self.fused = layout, dtype, blocks, fused
+        self.is_wrapped = layout == "wrapped"
+        self.layout = "data" if self.is_wrapped else layout
+        self.dtype, self.blocks, self.fused = dtype, blocks, fused
         self.fault = {**FAULTS, **JOB_FAULTS, **DATA_FAULTS}.get(fault)
         self.sums: Ranks = {}
         self.number = 1 if layout == "single" else ranks
@@ -385,6 +391,16 @@ class Job:
         )
         return self.sums
 
+    def _hidden_mean(self, x: Ranks) -> Ranks:
+        """What a wrapper around the model makes of gradients, below what is recorded."""
+        if self._has("hidden_dropped"):
+            return x
+        given = [
+            v.astype(np.float32) for r, v in x.items() if r or not self._has("hidden_left_out")
+        ]
+        mean = sum(given) / (1 if self._has("hidden_sum") else len(x))
+        return dict.fromkeys(x, self.round(np.asarray(mean)))
+
     def _norm(self, path: str, x: Ranks, number: int) -> Ranks:
         weight = self._parts(path)
         eps = 0.3 if self._has("argument_epsilon") and number == 2 else 1e-5
@@ -503,7 +519,9 @@ class Job:
             self.recorders[rank].calls["Module.head.Linear.parameters_grad.0"] = {"weight": [leaf]}
         if self._has("gradient_scaled", 1):
             grads[1] = self.round(grads[1] * 2)
-        if self.layout == "data" and not self._has("gradient_not_reduced"):
+        if self.is_wrapped:
+            grads = self._hidden_mean(grads)
+        elif self.layout == "data" and not self._has("gradient_not_reduced"):
             grads = self._all_reduce(grads, "head")
             if not (self._has("mean_missing") or self._has("gradients_added_up")):
                 count = self.number

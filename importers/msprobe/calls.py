@@ -23,6 +23,9 @@ BY_ARGUMENT = "by_"
 """What begins the place of a gradient that is the call's own though the call is several nodes of
 autograd, as ``divergraph.torch`` writes it; the rest is the place of the argument."""
 
+INFERRED = "inferred"
+"""What says of a call, as an attribute, that no dump has it (``hidden_reductions.py``)."""
+
 _DEBUG = "debug"
 """How the names of variables end that a user saved."""
 
@@ -140,8 +143,9 @@ def call_of(full: str, entry: Any) -> Call:
     ]
     outputs = _tensors(entry.get("output"), f"{full}.output", attrs)
     parameters = _tensors(entry.get("parameters"), f"{full}.parameters", attrs)
-    if isinstance(entry.get("is_recompute"), bool):
-        attrs["is_recompute"] = entry["is_recompute"]
+    for said in ("is_recompute", INFERRED):
+        if isinstance(entry.get(said), bool):
+            attrs[said] = entry[said]
     return Call(name, tuple(inputs), tuple(outputs), tuple(parameters), attrs)
 
 

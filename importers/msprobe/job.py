@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -29,6 +29,7 @@ from typing import TypeAlias
 from graphstore.columns.op_attributes import RANK as RANK
 from graphstore.columns.op_attributes import RANKS as RANKS
 from graphstore.columns.op_attributes import job_ranks
+from graphstore.gc_paused import gc_paused
 from graphstore.model import (
     AttrValue,
     Constant,
@@ -39,6 +40,7 @@ from graphstore.model import (
     Tensor,
     TensorRef,
 )
+from importers.msprobe.calls import INFERRED
 from importers.msprobe.collectives import (
     BATCH,
     BY_NAME,
@@ -51,8 +53,16 @@ from importers.msprobe.collectives import (
     is_written,
     ranks_text,
 )
+from importers.msprobe.gradients import MARK, Gradients, gradients_of
 from importers.msprobe.graph import ARGUMENTS, UNRECORDED, own_inputs, run_graph
+from importers.msprobe.hidden_reductions import (
+    Hidden,
+    hidden_reductions,
+    remark,
+    with_reductions,
+)
 from importers.msprobe.importer import DUMP, load_run, runs_in
+from importers.source import mapped
 
 CALLS = "calls"
 """The attribute of an op between ranks with the names of their calls, in the order of its ranks."""
@@ -105,13 +115,31 @@ def job_graph(step: Path) -> ModelGraph:
     Raises:
         ImportFormatError: the dump of a rank cannot be read.
     """
-    return joined_ranks(
-        {rank: run_graph(load_run(each / DUMP)) for rank, each in rank_folders(step).items()}, step
-    )
+    graphs: dict[int, ModelGraph] = {}
+    found: list[Hidden] = []
+    with gc_paused():
+        found = list(_hidden_reductions(rank_folders(step)))
+        for rank, folder in rank_folders(step).items():
+            graphs[rank] = run_graph(with_reductions(load_run(folder / DUMP), rank, found))
+        return joined_ranks(graphs, step, remark(found))
 
 
-def joined_ranks(graphs: Mapping[int, ModelGraph], step: Path) -> ModelGraph:
-    """The *graphs* of the ranks of a job, at least one, as one."""
+def _hidden_reductions(folders: Mapping[int, Path]) -> Iterator[Hidden]:
+    """Those of gradients, as what the ranks in *folders* dumped shows."""
+    ranks: dict[int, Gradients] = {}
+    for rank, folder in folders.items():
+        with mapped(folder / DUMP) as buffer:
+            has_gradients = buffer.find(MARK) >= 0
+        found = gradients_of(load_run(folder / DUMP)) if has_gradients else None
+        if found is not None:
+            ranks[rank] = found
+    yield from hidden_reductions(ranks)
+
+
+def joined_ranks(
+    graphs: Mapping[int, ModelGraph], step: Path, remarks: Iterable[str] = ()
+) -> ModelGraph:
+    """The *graphs* of the ranks of a job, as one; *remarks* are among its warnings."""
     job = _Job(graphs)
     job.run()
     first = next(iter(graphs.values()))
@@ -125,7 +153,7 @@ def joined_ranks(graphs: Mapping[int, ModelGraph], step: Path) -> ModelGraph:
         outputs=tuple(job.outputs()),
         constants=tuple(job.constants()),
         attrs={**first.attrs, RANKS: tuple(graphs)},
-        warnings=tuple(_warnings(graphs)),
+        warnings=(*_warnings(graphs), *remarks),
         source=str(step),
         sha256=digest.hexdigest(),
     )
@@ -365,6 +393,8 @@ class _Job:
             GROUP: between.ranks,
             ARGUMENTS: tuple(arguments),
         }
+        if INFERRED in first.attrs:
+            attrs[INFERRED] = True
         if how:
             attrs[UNRECORDED] = tuple(how)
         if is_message:

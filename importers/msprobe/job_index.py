@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from graphstore.model import AttrValue, ModelGraph, Op, TensorIO
+from graphstore.gc_paused import gc_paused
+from graphstore.model import AttrValue, DumpTensorRef, ModelGraph, Op, TensorIO
 from importers.dumps.index import DumpIndex, Gathering, TensorKey, of_no_op
 from importers.dumps.msprobe.index import (
     DUMP,
@@ -17,7 +19,7 @@ from importers.dumps.msprobe.index import (
     tensors_of,
     tensors_of_op,
 )
-from importers.msprobe.calls import call_of
+from importers.msprobe.calls import INFERRED, call_of
 from importers.msprobe.graph import ARGUMENTS
 from importers.msprobe.job import CALLS, RANKS, in_rank, rank_folders, split_place
 
@@ -32,20 +34,41 @@ def scan_job(step: Path, graph: ModelGraph) -> DumpIndex:
     between = between_ranks(graph)
     gathered = Gathering()
     missing: list[str] = []
-    for rank, folder in rank_folders(step).items():
-        path = folder / DUMP
-        entries = read_dump_json(path)
-        gathered.files += len(entries)
-        for name, entry in entries.items():
-            op = ops.get(in_rank(rank, name))
-            if op is not None:
-                gather_tensors(gathered, path, tensors_of_op(op, entry))
-            elif (rank, name) in between:
-                keys = between[rank, name]
-                gather_tensors(gathered, path, _tensors_between(keys, name, entry))
-            else:
-                missing.append(in_rank(rank, name))
+    with gc_paused():
+        for rank, folder in rank_folders(step).items():
+            path = folder / DUMP
+            entries = read_dump_json(path)
+            gathered.files += len(entries)
+            for name, entry in entries.items():
+                op = ops.get(in_rank(rank, name))
+                if op is not None:
+                    gather_tensors(gathered, path, tensors_of_op(op, entry))
+                elif (rank, name) in between:
+                    keys = between[rank, name]
+                    gather_tensors(gathered, path, _tensors_between(keys, name, entry))
+                else:
+                    missing.append(in_rank(rank, name))
+    gathered.tensors.update(_of_inferred(graph, gathered.tensors))
     return gathered.index(notes=(of_no_op(missing, "call"),) if missing else ())
+
+
+def _of_inferred(
+    graph: ModelGraph, tensors: Mapping[TensorKey, DumpTensorRef]
+) -> Iterator[tuple[TensorKey, DumpTensorRef]]:
+    """The tensors of the calls that were inferred: what they read lies where it was made, and what
+    they made where it is read."""
+    inferred = {op.id for op in graph.ops if INFERRED in op.attrs}
+    for op in graph.ops if inferred else ():
+        for port, ref in enumerate(op.inputs):
+            source = None if ref is None else ref.producer
+            if source is None or not inferred & {source.op, op.id}:
+                continue
+            read = op.id, TensorIO.INPUT, port
+            made = source.op, TensorIO.OUTPUT, source.port
+            key, known = (read, made) if op.id in inferred else (made, read)
+            found = tensors.get(known)
+            if found is not None:
+                yield key, replace(found, op=key[0], io=key[1], port=key[2])
 
 
 Places: TypeAlias = dict[tuple[TensorIO, str], TensorKey]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,23 +21,27 @@ class RecordedValues:
     """The tensors that lie as files beside a ``dump.json``."""
 
     def __init__(self, files: RunFiles) -> None:
-        self._files = files
-        self._found = lru_cache(_KEPT)(self._read)
+        from importers.dumps.msprobe.index import TENSORS  # readers of dumps load protobuf
+
+        self._is_there = (files.path.parent / TENSORS).is_dir()
+        # bound to no method of this one, which would keep all that was read until it is collected
+        self._found = lru_cache(_KEPT)(partial(_read, files))
 
     def distinct(self, call: str, io: TensorIO, port: int) -> NDArray[np.generic] | None:
         """The values of a tensor of *call*, each once, in order, without NaN; None where no file
         has them."""
-        return self._found(call, io, port)
+        return self._found(call, io, port) if self._is_there else None
 
-    def _read(self, call: str, io: TensorIO, port: int) -> NDArray[np.generic] | None:
-        from importers.dumps.msprobe.index import call_tensors  # readers of dumps load protobuf
 
-        entry = (self._files.calls or {}).get(call)
-        tensors = call_tensors(self._files.path, call, entry) if isinstance(entry, dict) else ()
-        for where, at, ref in tensors:
-            if (where, at) == (io, port) and isinstance(ref, DumpTensorRef):
-                return None if ref.statistics is not None else _distinct(ref)
-        return None
+def _read(files: RunFiles, call: str, io: TensorIO, port: int) -> NDArray[np.generic] | None:
+    from importers.dumps.msprobe.index import call_tensors  # readers of dumps load protobuf
+
+    entry = (files.calls or {}).get(call)
+    tensors = call_tensors(files.path, call, entry) if isinstance(entry, dict) else ()
+    for where, at, ref in tensors:
+        if (where, at) == (io, port) and isinstance(ref, DumpTensorRef):
+            return None if ref.statistics is not None else _distinct(ref)
+    return None
 
 
 def _distinct(ref: DumpTensorRef) -> NDArray[np.generic] | None:

@@ -158,6 +158,7 @@ def test_what_one_rank_gets_wrong_is_its_fault(name, tmp_path):
         ),
         ("tensor", "chunk_lost", "ranks0-1/Module.blocks.1.down."),
         ("data", "weight_of_a_copy", "rank1/Module.blocks.1.down."),
+        ("wrapped", "hidden_left_out", "ranks0-1/Distributed.head.weight.all_reduce."),
     ],
 )
 def test_one_line_names_the_rank_and_what_follows_is_silent(layout, fault, origin, tmp_path):
@@ -174,6 +175,12 @@ def test_one_line_names_the_rank_and_what_follows_is_silent(layout, fault, origi
         ("tensor", "largest_for_sum", "it is the largest of what 2 ranks gave, golden the sum"),
         ("tensor", "own_for_sum", "rank 1 has what it gave itself"),
         ("data", "mean_missing", "(the mean of 2 ranks: the device has their sum)"),
+        ("wrapped", "hidden_sum", "op RedOpType.SUM, golden RedOpType.AVG"),
+        (
+            "wrapped",
+            "hidden_dropped",
+            "Distributed.head.weight.all_reduce.0.forward on the gradient",
+        ),
         ("data", "gradient_scaled", "what rank 1 gives, 2 times golden's, is off already"),
     ],
 )
@@ -191,7 +198,7 @@ def test_it_is_said_which_ranks_are_clean(tmp_path):
     assert "the error starts on rank 1; nothing is over a limit on rank 0" in run.data.run.warnings
 
 
-@pytest.mark.parametrize("layout", ["tensor", "data", "pipeline"])
+@pytest.mark.parametrize("layout", ["tensor", "data", "pipeline", "wrapped"])
 def test_a_healthy_job_is_within_rounding(layout, tmp_path):
     golden = Job(layout=layout, seed=3).run(tmp_path / "golden")
     device = Job(layout=layout, seed=3, dtype="bfloat16").run(tmp_path / "device")

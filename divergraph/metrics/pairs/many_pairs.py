@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from divergraph.jobs.executors import BatchExecutor, SerialExecutor, chosen_executor, usable_cores
 from divergraph.jobs.job import Job, JobProgress
+from divergraph.jobs.journal import Journal
 from divergraph.jobs.progress import Progress, tell_problem
 from divergraph.jobs.work import Work
 from divergraph.metrics.error_places import Places
@@ -25,6 +26,7 @@ from divergraph.text.words import REASON_WORDS
 from divergraph.values.pairs import read_pair
 from divergraph.values.tensor_pair import TensorPair
 from divergraph.values.unread import or_raise
+from graphstore.gc_paused import gc_paused
 
 Heard: TypeAlias = Callable[[int, Measurement], None]
 
@@ -59,48 +61,63 @@ def measure_all(
     already known; *heard* is called with each, and the number of its pair, as it is made."""
     work = work or MeasureWork()
     sizes = [pair.nbytes for pair in pairs] if sizes is None else sizes
+    told = [number for number, pair in enumerate(pairs) if _is_told(pair)]
+    files = sorted(set(range(len(pairs))).difference(told)) if told else list(range(len(pairs)))
+    measurements: dict[int, Measurement] = {}
+
+    def measure_some(
+        numbers: Sequence[int],
+        executor: BatchExecutor,
+        how: Work[AnyPair, Measurement] = work,
+        *,
+        resume: bool,
+    ) -> None:
+        if numbers:
+            some, theirs = [pairs[n] for n in numbers], [sizes[n] for n in numbers]
+            hear = None if heard is None else _of_these(heard, numbers)
+            journal = measuring_journal(some, work) if resume else None
+            done = _measured(some, how, theirs, executor, progress, journal, hear)
+            measurements.update(zip(numbers, done, strict=True))
+
+    # Statistics are numbers we have: to hand them to others, or to note what came of them, takes
+    # longer than to compare them.
+    with gc_paused():
+        measure_some(told, SerialExecutor(), resume=False)
     with ExitStack() as stack:
         executor = workers.executor
         huge: list[int] = []
-        if executor is None:
+        if executor is None and files:
             huge = _huge(sizes) if workers.cluster is None and workers.jobs != 1 else []
             parts = sum(sizes) // LEAST_BYTES if huge else 0
             executor = chosen_executor(
-                max(len(pairs), parts), sum(sizes), workers.jobs, workers.cluster
+                max(len(files), parts), sum(sizes), workers.jobs, workers.cluster
             )
             stack.callback(executor.close)
-        if not huge or executor.workers == 1:
-            return _measured(pairs, work, sizes, executor, progress, workers.resume, heard=heard)
-
-        # Huge pairs one after the other, each by all workers: else one process would still be at a
-        measurements: dict[int, Measurement] = {}
-        parted = MeasureInParts(executor, work.want)
-        others = sorted(set(range(len(pairs))) - set(huge))
-        for numbers, who, how in ((huge, SerialExecutor(), parted), (others, executor, None)):
-            some = [pairs[number] for number in numbers]
-            theirs = [sizes[number] for number in numbers]
-            if some:
-                hear = None if heard is None else _of_these(heard, numbers)
-                done = _measured(some, work, theirs, who, progress, workers.resume, how, hear)
-                measurements.update(zip(numbers, done, strict=True))
-        return [measurements[number] for number in range(len(pairs))]
+        if executor is None or not huge or executor.workers == 1:
+            measure_some(files, executor or SerialExecutor(), resume=workers.resume)
+        else:
+            # Huge pairs one after the other, each by all workers: else one process would still be
+            # at a huge one when all others are done.
+            parted = MeasureInParts(executor, work.want)
+            measure_some(huge, SerialExecutor(), parted, resume=workers.resume)
+            others = sorted(set(files).difference(huge))
+            measure_some(others, executor, resume=workers.resume)
+    return [measurements[number] for number in range(len(pairs))]
 
 
 def _measured(
     pairs: Sequence[AnyPair],
-    work: MeasureWork,
+    work: Work[AnyPair, Measurement],
     sizes: Sequence[int],
     executor: BatchExecutor,
     progress: Progress,
-    resume: bool,
-    parted: Work[AnyPair, Measurement] | None = None,
-    heard: Heard | None = None,
+    journal: Journal[Measurement] | None,
+    heard: Heard | None,
 ) -> list[Measurement]:
     def told(state: JobProgress, done: int) -> None:
         progress.step(done, state.rate_text())
 
-    journal = measuring_journal(pairs, work) if resume else None
-    job = Job(pairs, parted or work, sizes, executor=executor, journal=journal, watch=told)
+    job = Job(pairs, work, sizes, executor=executor, journal=journal, watch=told)
     measurements: dict[int, Measurement] = {}
     for number, measurement in job.results():
         measurements[number] = measurement
@@ -117,6 +134,14 @@ def _measured(
 def _of_these(heard: Heard, numbers: Sequence[int]) -> Heard:
     """*heard* for some of the pairs, whose numbers among all are *numbers*."""
     return lambda number, measurement: heard(numbers[number], measurement)
+
+
+def _is_told(pair: AnyPair) -> bool:
+    """Whether no file has to be read for *pair*."""
+    return isinstance(pair, TensorPair) and None not in (
+        pair.device.statistics,
+        pair.golden.statistics,
+    )
 
 
 def _name(pair: AnyPair) -> str:
