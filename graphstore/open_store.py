@@ -43,7 +43,7 @@ def open_store(
 
         return RemoteStore(text, read_only=read_only)
     raise InputError(
-        f"no store behind {scheme}://",
+        f"no store at {scheme}://",
         hint="give a folder, or a URL that starts with neo4j://, bolt:// or https://",
     )
 

@@ -83,10 +83,10 @@ _HINTS = {
     "an .npz archive of arrays": "diff compares it; it is no graph",
     "an HTML page": "the download went wrong: it is a web page, fetch the file itself",
     "a Caffe solver": "give the net it names",
-    _FUSION_RESULT: "give the graph; a fusion_result.json beside it is read along",
+    _FUSION_RESULT: "give the graph; a fusion_result.json next to it is read too",
     "a Git LFS pointer": "fetch the file itself with `git lfs pull`",
-    "a TensorFlow checkpoint's values": "give the .meta beside it",
-    "a TensorFlow checkpoint's list": "give the .meta beside it",
+    "a TensorFlow checkpoint's values": "give the .meta next to it",
+    "a TensorFlow checkpoint's list": "give the .meta next to it",
 }
 
 

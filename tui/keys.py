@@ -86,7 +86,7 @@ JOBS, START = KeyScope.JOBS, KeyScope.START
 TABLE: tuple[Key, ...] = (
     Key("view.overview", "1", "view('overview')", ALL, "go to the overview"),
     Key("view.ops", "2", "view('ops')", ALL, "go to the list of ops"),
-    Key("view.lineage", "3", "view('lineage')", ALL, "the device graph beside the original one"),
+    Key("view.lineage", "3", "view('lineage')", ALL, "the device graph and the original one, side by side"),
     Key(
         "view.propagation", "4", "view('propagation')", ALL, "follow the error of the first origin"
     ),
@@ -115,13 +115,13 @@ TABLE: tuple[Key, ...] = (
     Key("yank", "y", "yank", ALL, "copy the name, row, address or command", "yank"),
     Key("commands", "colon,ctrl+p", "app.command_palette", ALL, "find a command or an op", "find"),
     Key("log", "at", "log", ALL, "the shell commands that show the same", "shell"),
-    Key("retry", "R", "retry", ALL, "after trouble with the store: open it anew and ask again"),
+    Key("retry", "R", "retry", ALL, "after trouble with the store: reopen it and ask again"),
     Key("theme", "T", "theme", ALL, "other colours: dark, light, high contrast; kept"),
     Key("words", "f1", "words", ALL, "what the columns, states and roles mean"),
     Key("help", "question_mark", "help", ALL, "this page", "help"),
     Key("close", "escape", "close", ALL, "close, restore, or clear the filter"),
     Key("quit", "q,ctrl+c", "quit", ALL, "leave", "quit"),
-    Key("redraw", "ctrl+l", "redraw", KeyScope.WINDOWS, "draw the whole screen anew"),
+    Key("redraw", "ctrl+l", "redraw", KeyScope.WINDOWS, "redraw the whole screen"),
     Key("list.down", "j,down", "move(1)", ROWS, "one row down"),
     Key("list.up", "k,up", "move(-1)", ROWS, "one row up"),
     Key("list.page_down", "ctrl+d,pagedown", "page(1)", ROWS, "one page down"),

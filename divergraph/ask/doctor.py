@@ -75,7 +75,7 @@ def _extras() -> Iterator[InstallationCheck]:
 
 def _models() -> Iterator[InstallationCheck]:
     """What of the isolation of models this system allows."""
-    name = "models apart"
+    name = "isolation of models"
     try:
         limits = ModelLimits.of_environment()
         gaps = isolation_gaps()

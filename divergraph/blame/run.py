@@ -245,7 +245,7 @@ def _feeds(
                 continue  # only another function of the graph reads it
             raise InputError(
                 f"no dump holds the input {tensor.name!r} of the golden model",
-                hint="capture writes it beside the other tensors",
+                hint="capture writes it next to the other tensors",
             )
     return feeds
 

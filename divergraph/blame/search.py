@@ -46,7 +46,7 @@ class Left:
 class Told(Enum):
     """How well a replay predicts the device run again with the same ops exact."""
 
-    ALL = "the others err anew in it, as on the device"
+    ALL = "the others make new errors in it, as on the device"
     MUCH = "the others err in it as they did, and much of that is no rounding"
     LITTLE = "the others err in it as they did, by rounding"
 

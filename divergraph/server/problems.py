@@ -17,7 +17,7 @@ from graphstore.errors import DivergraphError, UnknownNameError
 
 MEDIA_TYPE = "application/problem+json"
 log = logging.getLogger("divergraph.server")
-_TRY_AGAIN = "ask again: each request tries anew"
+_TRY_AGAIN = "ask again: each request tries afresh"
 
 
 @dataclass(frozen=True, slots=True)

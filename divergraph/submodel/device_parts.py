@@ -61,7 +61,7 @@ def _device_ops(graphs: LinkedGraphs, name: str, *, last: bool) -> tuple[str, ..
     group = graphs.device_ops((name,))
     if not group:
         raise InputError(
-            f"no op of the device stands for {name!r}", hint="choose the op before or behind it"
+            f"no op of the device stands for {name!r}", hint="choose the op before or after it"
         )
     part = graphs.device_selector.hull(group, SelectionRequest(data=False))
     return part.ends if last else part.starts

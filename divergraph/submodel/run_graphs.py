@@ -108,7 +108,7 @@ class LinkedGraphs:
         if not group:
             raise InputError(
                 f"the device op {name!r} stands for no original op",
-                hint="choose the op before or behind it, or --format ge",
+                hint="choose the op before or after it, or --format ge",
             )
         if len(group) == 1:
             return tuple(group)

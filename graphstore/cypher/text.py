@@ -196,7 +196,7 @@ def _tokens(cypher: str) -> Iterator[Token]:
         if kind == "word" and before == "number":
             # ladybug reads 1e0LOAD as a number and a clause
             raise QueryError(
-                "a word right behind a number", position=match.start(), hint="put a space between"
+                "a word right after a number", position=match.start(), hint="put a space between"
             )
         before = kind
         if kind not in ("space", "comment"):

@@ -159,7 +159,7 @@ class StoreFolder:
                 if any(next(self.root.glob(f"{kind}/*/{MANIFEST}"), None) for kind in KINDS):
                     where = str(self.root / STORE)
                     raise DamagedStoreError(
-                        "is missing beside runs or graphs", where=where, hint=_LOST
+                        "is missing, though there are runs or graphs", where=where, hint=_LOST
                     )
                 return False
         check_version(self.version(), str(self.root))

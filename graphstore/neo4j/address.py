@@ -56,7 +56,7 @@ def parse_address(url: str) -> Address:
             hint="set NEO4J_USERNAME and NEO4J_PASSWORD, or use the file of docs/how-to/teams.md",
         )
     if scheme not in SCHEMES:
-        raise InputError(f"no Neo4j behind {scheme}://", hint=f"known: {', '.join(SCHEMES)}")
+        raise InputError(f"no Neo4j at {scheme}://", hint=f"known: {', '.join(SCHEMES)}")
     try:
         parts = urlsplit(url)
         port = parts.port

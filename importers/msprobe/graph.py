@@ -72,9 +72,9 @@ def run_graph(files: RunFiles) -> ModelGraph:
     joined = _Joined(calls, files)
     told = joined.warnings()
     if files.calls is None:
-        told.append("only the nesting of calls is known: there is no dump.json beside the file")
+        told.append("only the nesting of calls is known: there is no dump.json next to the file")
     elif not files.construct:
-        told.append("calls are not nested: there is no construct.json beside the dump.json")
+        told.append("calls are not nested: there is no construct.json next to the dump.json")
     return ModelGraph(
         name=_name(files.path),
         kind=GraphKind.ORIGINAL,

@@ -102,7 +102,7 @@ def load_run(path: Path) -> RunFiles:
     if kind != DUMP and beside.is_file():
         path, kind = beside, DUMP
     if kind == STACK:
-        raise ImportFormatError(path, "a stack file alone", hint=f"its {DUMP} belongs beside it")
+        raise ImportFormatError(path, "a stack file alone", hint=f"its {DUMP} belongs next to it")
     content, digest = _load(path)
     construct = content if kind == CONSTRUCT else _beside(path, CONSTRUCT)
     calls = None if kind == CONSTRUCT else content.get("data")

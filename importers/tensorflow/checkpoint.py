@@ -116,7 +116,7 @@ def _table(table: bytes) -> Iterator[tuple[bytes, bytes]]:
 def _block(table: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
     end = offset + size
     if end + _TRAILER > len(table):
-        raise ValueError(f"a block ends behind the file (at byte {offset})")
+        raise ValueError(f"a block ends after the file does (at byte {offset})")
     if table[end]:
         raise ValueError(f"a compressed block (at byte {offset})")
     restarts = int.from_bytes(table[end - 4 : end], "little")
@@ -128,7 +128,7 @@ def _block(table: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]
         own, at = _number(table, at)
         length, at = _number(table, at)
         if at + own + length > last or shared > len(key):
-            raise ValueError(f"an entry ends behind its block (at byte {at})")
+            raise ValueError(f"an entry ends after its block does (at byte {at})")
         key = key[:shared] + table[at : at + own]
         yield key, table[at + own : at + own + length]
         at += own + length

@@ -43,7 +43,7 @@ def test_what_statistics_hide_is_named_where_checksums_prove_it(tmp_path):
     (origin,) = compared(one, other).data.origins
     assert origin.op == "Functional.relu.0.forward"
     assert origin.cause == (
-        "it makes other values of equal ones (checksums); calls behind show how far"
+        "it makes other values of equal ones (checksums); later calls show how far"
     )
 
 

@@ -306,7 +306,7 @@ def test_urls_and_paths(tmp_path: Path) -> None:
         assert store.url == str(tmp_path / "a")
     with open_store(f"file://{tmp_path}/b") as store:
         assert store.url == f"{tmp_path}/b"
-    with pytest.raises(InputError, match="no store behind ftp://"):
+    with pytest.raises(InputError, match="no store at ftp://"):
         open_store("ftp://example.org")
 
 

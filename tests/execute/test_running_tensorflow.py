@@ -213,7 +213,7 @@ def test_untaken_branches_and_loops_of_the_old_kind_are_said(tmp_path: Path) -> 
     np.testing.assert_array_equal(values["cond/Merge:0"], -X)
     assert values["loop/Exit:0"] == 3
     assert reasons["cond/big:0"] == "its branch is not taken on these inputs"
-    assert reasons["loop/next:0"] == "computed anew in each turn of a loop"
+    assert reasons["loop/next:0"] == "computed again in each turn of a loop"
     values, reasons = ran(graph_file(tmp_path, branches), {"x:0": X + 100})
     np.testing.assert_array_equal(values["cond/Merge:0"], values["cond/big:0"])
     assert "cond/small:0" in reasons

@@ -114,6 +114,6 @@ def test_a_model_written_anew_while_it_is_in_use_is_refused(model: Path) -> None
     os.utime(model, (1, 1))
     subgraphs = [RunnableSubgraph("w", (), ("w",))]
     (found,) = executor.run_subgraphs(subgraphs, lambda _: {})
-    assert "model.onnx was written anew while it was in use" in found.failure
-    with pytest.raises(ExecutionError, match="written anew"):
+    assert "model.onnx was rewritten while it was in use" in found.failure
+    with pytest.raises(ExecutionError, match="rewritten"):
         dict(executor.run({"x": np.zeros((_SIZE, _SIZE), np.float32)}))

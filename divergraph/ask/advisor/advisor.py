@@ -110,7 +110,7 @@ def _behind_the_first(view: RunView, findings: list[Finding]) -> list[Finding]:
     return [
         replace(
             finding,
-            sentence=f"{finding.sentence}. It is behind {first} and may follow from that: "
+            sentence=f"{finding.sentence}. It comes after {first} and may follow from that: "
             "look at it after that is repaired",
             evidence={**finding.evidence, "behind": first},
         )
@@ -358,7 +358,7 @@ def remedy(view: RunView, item: Comparison, causes: list[Finding]) -> str:
     alone = "Run this op alone on golden's inputs"
     if any(cause.label == "lost_part" for cause in causes):
         if is_short(view, item):
-            return "Keep this op, and what takes its result apart again, in float32"
+            return "Keep this op, and what splits its result again, in float32"
         return "Give the parts scales or outputs of their own, or keep this op in higher precision"
     if is_short(view, item) and all(cause.label in _OF_PRECISION for cause in causes):
         return f"{alone}, or keep it in float32, and compare again"

@@ -20,7 +20,7 @@ from graphstore.model import Guilt, Method, Run, TensorRef
 
 _VERSION = 1
 _WORDS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
-_HINT = "write it anew: divergraph gate RUN --baseline FILE --update"
+_HINT = "rewrite it: divergraph gate RUN --baseline FILE --update"
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class FusionAnswer:
     ops: tuple[FusedOp, ...]
     in_effect: Annotated[
         tuple[PassInEffect, ...],
-        "passes that changed the graph, by the fusion_result.json beside it",
+        "passes that changed the graph, by the fusion_result.json next to it",
     ]
     switch: Annotated[str, "the text of a fusion switch file with the passes of these ops off"]
 

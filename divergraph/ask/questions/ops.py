@@ -71,7 +71,7 @@ class OpsQuestion(Question[OpsAnswer]):
         ),
     ] = "topo"
     after: Annotated[
-        str | None, Parameter("List those behind this op only: the next page.", metavar="OP")
+        str | None, Parameter("List only those after this op: the next page.", metavar="OP")
     ] = None
     limit: Annotated[
         int | None,

@@ -37,7 +37,7 @@ _STOPPED = 130
     help="What says whether a part fails: evidence, device-model[:FILE], "
     "stand-in:fp16|int8|optimized, command:'PROGRAM {bundle}'.",
 )
-@click.option("--start", "starts", multiple=True, metavar="OP", help="Search behind this op only.")
+@click.option("--start", "starts", multiple=True, metavar="OP", help="Search only after this op.")
 @click.option("--end", "ends", multiple=True, metavar="OP", help="... and before this one.")
 @click.option(
     "--budget",

@@ -87,12 +87,12 @@ _TYPES = ("bf16", "fp16", "fp32", "fp64")
     "--weights",
     type=_path,
     metavar="FILE",
-    help="Caffe: the .caffemodel (default: the one beside the net, of its name).",
+    help="Caffe: the .caffemodel (default: the one next to the net, with its name).",
 )
 @click.option(
     "--checkpoint",
     metavar="PREFIX",
-    help="TensorFlow: the checkpoint with the variables (default: the one beside the model).",
+    help="TensorFlow: the checkpoint with the variables (default: the one next to the model).",
 )
 @click.option(
     "--variables",

@@ -82,7 +82,7 @@ _number = click.IntRange(min=0)
     "--weights",
     type=_path,
     metavar="FILE",
-    help="Golden Caffe net: its .caffemodel (default: the one beside it, of its name).",
+    help="Golden Caffe net: its .caffemodel (default: the one next to it, with its name).",
 )
 @report_options
 @method_option

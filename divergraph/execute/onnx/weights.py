@@ -60,7 +60,7 @@ class StoredWeights:
         try:
             with self.path.open("rb") as file:
                 if _state(file) != self.state:
-                    raise ExecutionError(f"{self.path.name} was written anew while it was in use")
+                    raise ExecutionError(f"{self.path.name} was rewritten while it was in use")
                 file.seek(place.offset)
                 value = np.fromfile(file, place.dtype, count)
         except OSError as error:

@@ -235,7 +235,7 @@ class StepFinder:
             return _NOT_KEPT[kind]
         frame = self._loops.get(op.name, "")
         if frame and not (op.type in ("Exit", "RefExit") and "/" not in frame):
-            return "computed anew in each turn of a loop"
+            return "computed again in each turn of a loop"
         return ""
 
     def _blocks(self, op: Any) -> str:

@@ -309,5 +309,5 @@ def _in_front(
         return TensorMatch(ref, source, LineageRule.SAME_NAME)
     return Unmatched(
         Reason.UNMATCHED,
-        f"it has the name of {activation.name!r}, which was folded into the quantisation behind it",
+        f"it has the name of {activation.name!r}, which was folded into the quantisation after it",
     )

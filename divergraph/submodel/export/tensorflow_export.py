@@ -126,7 +126,7 @@ class _Part:
         if op.type.startswith(_HOLDS):
             raise InputError(
                 f"{op.id} ({op.type}) works on something the session holds, which no part can",
-                hint="choose ops behind it",
+                hint="choose ops after it",
             )
         for ref in op.inputs:
             maker = self._ops.get(ref.producer.op) if ref and ref.producer else None

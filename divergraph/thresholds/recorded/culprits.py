@@ -65,7 +65,7 @@ all of them differ."""
 
 ARGUMENT, WEIGHT, INPUT = "argument_differs", "weight_differs", "input_differs"
 DATA, UNEQUAL = "data_differs", "other_values_of_equal_ones"
-_UNEQUAL_BITS = "it makes other values of equal ones (checksums); calls behind show how far"
+_UNEQUAL_BITS = "it makes other values of equal ones (checksums); later calls show how far"
 LAW = "law_broken"
 REDUCTION = "reduction_differs"
 MISSING, EXTRA, MOVED = "call_missing", "call_extra", "call_moved"

@@ -238,7 +238,7 @@ def gather_tensors(
 def _inside(folder: Path, name: str) -> Path:
     """The file *name* in *folder*; a name with a path in it is refused."""
     if name in (".", "..") or any(mark in name for mark in "/\\\0"):
-        what = f"data_name {name[:60]!r} is a path; only names of files beside it are read"
+        what = f"data_name {name[:60]!r} is a path; only names of files next to it are read"
         raise DamagedError(what)
     path = folder / name
     if not is_inside(str(path), os.path.realpath(folder.parent)):

@@ -112,7 +112,7 @@ def test_what_is_in_a_loop_has_no_one_value(tmp_path: Path) -> None:
     path = model(tmp_path / "net.pbtxt", DOUBLING)
     executor = TranslatedTensorFlowFactory().open_with(path, read_graph(path), {})
     reasons = {each.tensor: each.reason for each in executor.unavailable}
-    assert reasons["doubled:0"] == "computed anew in each turn of a loop"
+    assert reasons["doubled:0"] == "computed again in each turn of a loop"
     assert "x_out:0" in executor.tensors
 
 

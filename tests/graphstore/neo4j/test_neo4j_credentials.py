@@ -40,7 +40,7 @@ def test_an_address(scheme):
         ("bolt://host:port", "not a usable URL"),
         ("bolt://host:99999", "not a usable URL"),
         ("bolt://host?policy=x", "ends with the database"),
-        ("http://host", "no Neo4j behind http"),
+        ("http://host", "no Neo4j at http"),
     ],
 )
 def test_addresses_that_are_none(url, what):

@@ -37,7 +37,7 @@ class CaffeFactory(TranslatedModelFactory):
             raise ExecutionError(
                 "the net has no weights",
                 where=str(path),
-                hint="give --weights FILE.caffemodel, or put it beside the net under its name",
+                hint="give --weights FILE.caffemodel, or put it next to the net under its name",
             )
         name = runner_name(double=double)
         return TranslatedExecutor(replace(caffe_program(name, path, graph), double=double))

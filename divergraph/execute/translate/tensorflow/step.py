@@ -250,7 +250,7 @@ def _hides(op: Op, tensor: Tensor) -> str:
         return "no tensor of the model"
     frame = str(op.attrs.get("frame", ""))
     if frame and op.type not in ("Exit", "RefExit"):
-        return "computed anew in each turn of a loop"
+        return "computed again in each turn of a loop"
     return _not_kept(op, tensor)
 
 

@@ -80,7 +80,7 @@ _KINDS = {
     Scale.FP16: "a float16 scale",
     Scale.POWER: "a power-of-two scale",
     Scale.POWER_UP: "a power-of-two scale",
-    Scale.E4M3: "an e4m3 scale (beside one for the tensor)",
+    Scale.E4M3: "an e4m3 scale (and one for the tensor)",
     Scale.E4M3_ALONE: "an e4m3 scale",
 }
 
