@@ -86,7 +86,13 @@ JOBS, START = KeyScope.JOBS, KeyScope.START
 TABLE: tuple[Key, ...] = (
     Key("view.overview", "1", "view('overview')", ALL, "go to the overview"),
     Key("view.ops", "2", "view('ops')", ALL, "go to the list of ops"),
-    Key("view.lineage", "3", "view('lineage')", ALL, "the device graph and the original one, side by side"),
+    Key(
+        "view.lineage",
+        "3",
+        "view('lineage')",
+        ALL,
+        "the device graph and the original one, side by side",
+    ),
     Key(
         "view.propagation", "4", "view('propagation')", ALL, "follow the error of the first origin"
     ),

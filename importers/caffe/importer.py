@@ -37,7 +37,7 @@ class CaffeImporter:
     name = "caffe"
     reads = "Caffe .prototxt or .caffemodel"
     options: Mapping[str, str] = {
-        "weights": "the .caffemodel with the weights (default: the one next to the net, with its name)",
+        "weights": "the .caffemodel with the weights (default: the one next to the net)",
         "phase": "TRAIN or TEST (default: what the net says, else TEST)",
         "stage": "the stages that layers may ask for, with commas between (default: the net's)",
     }
