@@ -14,12 +14,10 @@ from divergraph.layouts.resharding import Resharded, resharded, without
 from divergraph.layouts.shares import AxisShare
 from graphstore.model import AttrValue, DumpTensorRef, ModelGraph, TensorIO
 from importers.dumps.index import DumpIndex, DumpProblem, TensorKey
-from importers.dumps.msprobe.index import DUMP, scan_msprobe
 from importers.msprobe.collectives import GROUP
-from importers.msprobe.graph import ARGUMENTS, run_graph
-from importers.msprobe.importer import load_run
-from importers.msprobe.job import RANKS, UNREAD, in_rank, rank_folders
-from importers.msprobe.job_index import Places, between_ranks
+from importers.msprobe.graph import ARGUMENTS
+from importers.msprobe.job import RANKS, UNREAD, in_rank, rank_folders, rank_graphs
+from importers.msprobe.job_index import Places, between_ranks, scan_rank
 
 
 def job_resharded(
@@ -36,9 +34,10 @@ def job_resharded(
     tensors: dict[TensorKey, DumpTensorRef] = {}
     problems: list[DumpProblem] = []
     layouts: dict[int, RankLayout] = {}
-    for rank, folder in rank_folders(Path(job.source)).items():
-        graph = run_graph(load_run(folder / DUMP))
-        own = resharded(golden, golden_dump, graph, scan_msprobe(folder, graph))
+    step = Path(job.source)
+    folders = rank_folders(step)
+    for rank, graph in rank_graphs(step):
+        own = resharded(golden, golden_dump, graph, scan_rank(folders[rank], graph))
         if own is None:
             return None
         layouts[rank] = own.layout

@@ -344,7 +344,7 @@ class _Resharding:
                 Reason.LAYOUT_UNSUPPORTED,
                 "whole numbers that count places of the rank, or of golden's",
             )
-        if not best.is_sure and errors[best.runs] > _UNLIKE:
+        if not best.is_sure and _is_unlike(ours, cut(theirs, dict(best.runs))):
             return _Unplaced(
                 Reason.LAYOUT_UNSUPPORTED,
                 "its values are no part of golden's that the rank may have",
@@ -413,6 +413,16 @@ def _distance(own: Array, golden: Array) -> float:
         ours, theirs = np.asarray(own, np.float64), np.asarray(golden, np.float64)
         apart = np.linalg.norm((ours - theirs)[np.isfinite(ours) & np.isfinite(theirs)])
         return float(apart / (np.linalg.norm(theirs[np.isfinite(theirs)]) or 1.0))
+
+
+def _is_unlike(own: Array, golden: Array) -> bool:
+    """Whether *own* is no multiple of *golden* either: a gradient may be wrong by a factor."""
+    if own.shape != golden.shape:
+        return True
+    ours, theirs = (np.nan_to_num(np.asarray(each, np.float64)) for each in (own, golden))
+    size = float(np.square(theirs).sum())
+    times = float((ours * theirs).sum()) / size if size else 1.0
+    return times <= 0.0 or _distance(ours, times * theirs) > _UNLIKE
 
 
 class _Unplaced(NamedTuple):

@@ -209,7 +209,7 @@ def _blame(data: RunData) -> RunBlame:
         return RunBlame(Blamed.OPS, sentence, tuple(origin.op for origin in data.origins))
     doubt = run.analysis.doubt
     if run.verdict is Verdict.INPUTS_DIFFER:
-        return RunBlame(Blamed.INPUTS, unlike_inputs_text(run.analysis.mismatches))
+        return RunBlame(Blamed.INPUTS, unlike_inputs_text(run.analysis.mismatches) or doubt)
     if run.verdict is Verdict.LAYOUTS_DIFFER:
         return RunBlame(Blamed.LAYOUT, doubt or "the sides split the job differently")
     if run.verdict in _FINE:

@@ -8,7 +8,7 @@ running a call again cannot show that, as the device's inputs have it already.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from divergraph.execute.translate.torch.catalogue import ROWS
@@ -45,7 +45,7 @@ from graphstore.model import (
 )
 from importers.msprobe.calls import CallName
 from importers.msprobe.collectives import ranks_words
-from importers.msprobe.job import RANK, RANKS, rank_of_output, ranks_of
+from importers.msprobe.job import RANK, RANKS, rank_of_output, ranks_of, split_rank
 
 _CALLED_OTHERWISE = (ARGUMENT, WEIGHT, MISSING, EXTRA, MOVED, REDUCTION)
 """Causes that a call has whether it computes right or not, or can be seen to: a fill value that is
@@ -76,10 +76,11 @@ def with_calls_judged(data: RunData, splits: Mapping[TensorRef, ErrorSplit]) -> 
     }
     blamed -= _followers(data.device, blamed)
     ordered = sorted(blamed, key=places.__getitem__)
-    causes = _causes(data, pairs, recorded, ordered)
-    ordered = _once(ordered, pairs, causes)
-    found = _with_origins(data, pairs, recorded, ordered, _with_ranks(data, causes))
-    return with_warnings(found, ranks_remark(found, pairs))
+    causes = _with_ranks(data, _causes(data, pairs, recorded, ordered))
+    alike = _alike(ordered, pairs, causes)
+    causes = _with_number(alike, pairs, causes)
+    found = _with_origins(data, pairs, recorded, alike, causes)
+    return with_warnings(found, ranks_remark(found, pairs, alike))
 
 
 def _is_fed_otherwise(op: Op, labels: Mapping[str, str]) -> bool:
@@ -148,10 +149,12 @@ def _with_ranks(data: RunData, causes: Mapping[str, Finding]) -> Mapping[str, Fi
     return said
 
 
-def ranks_remark(data: RunData, pairs: CallPairs) -> Iterator[str]:
+def ranks_remark(
+    data: RunData, pairs: CallPairs, alike: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
     """Of a job of several ranks, on which the error starts, which follow and which are clean."""
     starts, follows, every = set[int](), set[int](), set[int]()
-    origins = {origin.op for origin in data.origins}
+    origins = {op for origin in data.origins for op in alike[origin.op]}
     ops = pairs.ops
     if any(each.label == MISSING and each.op in origins for each in data.findings):
         starts.update(*(ranks_of(op) for op in pairs.missing))
@@ -176,37 +179,58 @@ def ranks_remark(data: RunData, pairs: CallPairs) -> Iterator[str]:
         yield "; ".join(parts)
 
 
-def _once(ordered: Iterable[str], pairs: CallPairs, causes: Mapping[str, Finding]) -> list[str]:
-    """*ordered* with one call of those of a kind whose argument differs alike: a beta of the
-    optimizer, say, is an argument of a call for each parameter."""
-    seen: set[tuple[str, str]] = set()
-    found: list[str] = []
-    for op in ordered:
-        cause = causes.get(op)
-        if cause is not None and cause.label == ARGUMENT:
-            said = pairs.ops[op].type, cause.sentence
-            if said in seen:
-                continue
-            seen.add(said)
-        found.append(op)
+def _alike(
+    ordered: Iterable[str], pairs: CallPairs, causes: Mapping[str, Finding]
+) -> dict[str, list[str]]:
+    """The calls that stand for one fault, by the first of them. A beta of the optimizer, say, is an
+    argument of a call for each parameter; a wrong kernel is one on each rank; and what a rank does
+    not give to one call between ranks it gives to no other of that kind."""
+    first: dict[tuple[object, ...], str] = {}
+    found: dict[str, list[str]] = {}
+    for op_id in ordered:
+        op, cause = pairs.ops[op_id], causes.get(op_id)
+        key: tuple[object, ...] = (op_id,)
+        if cause is not None and (cause.label == ARGUMENT or RANKS in op.attrs):
+            key = op.type, op.attrs.get(RANKS), cause.sentence
+        elif RANK in op.attrs:
+            key = (split_rank(op_id)[1],)
+        found.setdefault(first.setdefault(key, op_id), []).append(op_id)
     return found
+
+
+def _with_number(
+    alike: Mapping[str, Sequence[str]], pairs: CallPairs, causes: Mapping[str, Finding]
+) -> Mapping[str, Finding]:
+    """*causes*; those of calls with others *alike* say on which ranks, or at how many more."""
+    said = dict(causes)
+    for op_id, calls in alike.items():
+        ops = [pairs.ops[each] for each in calls]
+        if len(ops) < 2 or op_id not in said:
+            continue
+        ranks = {rank for op in ops for rank in ranks_of(op)}
+        where = f"at {counted(len(ops) - 1, 'more call')}"
+        if len({split_rank(op.id)[1] for op in ops}) == 1:
+            where = f"on {ranks_words(ranks)}"
+        said[op_id] = replace(said[op_id], sentence=f"{said[op_id].sentence}; the same {where}")
+    return said
 
 
 def _with_origins(
     data: RunData,
     pairs: CallPairs,
     recorded: RecordedJudgement,
-    ordered: list[str],
+    alike: Mapping[str, Sequence[str]],
     causes: Mapping[str, Finding],
 ) -> RunData:
+    ordered, blamed = list(alike), {op for calls in alike.values() for op in calls}
     sentences = {op: finding.sentence for op, finding in causes.items()}
     known = {origin.op: origin for origin in data.origins}
     described = describe_origins(ordered, pairs.ops, data.comparisons, data.links, sentences)
     origins = tuple(
         replace(known.get(each.op, each), rank=each.rank, cause=each.cause) for each in described
     )
-    freed = [each for op, each in known.items() if op not in ordered]
-    suspects = [each for each in data.suspects if each.op not in ordered]
+    freed = [each for op, each in known.items() if op not in blamed]
+    suspects = [each for each in data.suspects if each.op not in blamed]
     others = [
         each
         for each in data.findings

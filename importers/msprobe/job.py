@@ -116,15 +116,23 @@ def job_graph(step: Path) -> ModelGraph:
         ImportFormatError: the dump of a rank cannot be read.
     """
     graphs: dict[int, ModelGraph] = {}
-    found: list[Hidden] = []
     with gc_paused():
-        found = list(_hidden_reductions(rank_folders(step)))
-        for rank, folder in rank_folders(step).items():
-            graphs[rank] = run_graph(with_reductions(load_run(folder / DUMP), rank, found))
+        found = _hidden_reductions(rank_folders(step))
+        graphs.update(_rank_graphs(step, found))
         return joined_ranks(graphs, step, remark(found))
 
 
-def _hidden_reductions(folders: Mapping[int, Path]) -> Iterator[Hidden]:
+def rank_graphs(step: Path) -> Iterator[tuple[int, ModelGraph]]:
+    """Each rank in the folder of a *step*, with its own graph, as the job is joined of them."""
+    yield from _rank_graphs(step, _hidden_reductions(rank_folders(step)))
+
+
+def _rank_graphs(step: Path, found: Sequence[Hidden]) -> Iterator[tuple[int, ModelGraph]]:
+    for rank, folder in rank_folders(step).items():
+        yield rank, run_graph(with_reductions(load_run(folder / DUMP), rank, found))
+
+
+def _hidden_reductions(folders: Mapping[int, Path]) -> list[Hidden]:
     """Those of gradients, as what the ranks in *folders* dumped shows."""
     ranks: dict[int, Gradients] = {}
     for rank, folder in folders.items():
@@ -133,7 +141,7 @@ def _hidden_reductions(folders: Mapping[int, Path]) -> Iterator[Hidden]:
         found = gradients_of(load_run(folder / DUMP)) if has_gradients else None
         if found is not None:
             ranks[rank] = found
-    yield from hidden_reductions(ranks)
+    return hidden_reductions(ranks)
 
 
 def joined_ranks(

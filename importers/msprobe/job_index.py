@@ -16,6 +16,7 @@ from importers.dumps.msprobe.index import (
     Entry,
     gather_tensors,
     read_dump_json,
+    scan_msprobe,
     tensors_of,
     tensors_of_op,
 )
@@ -50,6 +51,16 @@ def scan_job(step: Path, graph: ModelGraph) -> DumpIndex:
                     missing.append(in_rank(rank, name))
     gathered.tensors.update(_of_inferred(graph, gathered.tensors))
     return gathered.index(notes=(of_no_op(missing, "call"),) if missing else ())
+
+
+def scan_rank(folder: Path, graph: ModelGraph) -> DumpIndex:
+    """The tensors in the *folder* of a rank by op of its own *graph*.
+
+    Raises:
+        DamagedError: its ``dump.json`` cannot be read.
+    """
+    index = scan_msprobe(folder, graph)
+    return replace(index, tensors={**index.tensors, **dict(_of_inferred(graph, index.tensors))})
 
 
 def _of_inferred(

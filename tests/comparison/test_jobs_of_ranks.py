@@ -158,6 +158,7 @@ def test_what_one_rank_gets_wrong_is_its_fault(name, tmp_path):
         ),
         ("tensor", "chunk_lost", "ranks0-1/Module.blocks.1.down."),
         ("data", "weight_of_a_copy", "rank1/Module.blocks.1.down."),
+        ("tensor", "kernel_zeroes_a_channel", ("rank0/", "rank1/")),
         ("wrapped", "hidden_left_out", "ranks0-1/Distributed.head.weight.all_reduce."),
     ],
 )

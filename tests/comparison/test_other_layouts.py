@@ -82,11 +82,29 @@ def test_a_sum_where_golden_has_the_mean_is_said(golden, tmp_path):
     assert origin.cause == "2 times golden's: 2 ranks are added up, golden has the mean"
 
 
-def test_ranks_that_read_the_same_data_were_fed_other_data(golden, tmp_path):
-    run = compared(golden, tmp_path, "data", "data_repeated")
+@pytest.mark.parametrize("seed", [1, 3])
+def test_ranks_that_read_the_same_data_were_fed_other_data(seed, tmp_path):
+    golden = Job(seed=seed).run(tmp_path / "golden")
+    device = Job(seed=seed, layout="data", dtype="bfloat16", fault="data_repeated")
+    run = dg.compare(golden, None, device.run(tmp_path / "job"), None)
     assert run.verdict is Verdict.INPUTS_DIFFER
-    assert "some ranks read the same part of golden's data" in run.record.analysis.doubt
+    assert run.record.blame.because.startswith("some ranks read the same part of golden's data")
     assert not run.data.origins
+
+
+def test_a_gradient_that_is_wrong_by_a_factor_is_no_fault_of_its_reduction(golden, tmp_path):
+    run = compared(golden, tmp_path, "data", "gradient_doubled")
+    (origin,) = run.data.origins
+    assert origin.op == "rank0/Module.head.Linear.backward.0"
+    assert origin.cause.endswith("(exactly 2); the same on ranks 0-1")
+    assert "the error starts on ranks 0-1" in run.record.warnings
+
+
+def test_a_reduction_nobody_recorded_is_run_again(golden, tmp_path):
+    run = compared(golden, tmp_path, "wrapped", "hidden_left_out")
+    (origin,) = run.data.origins
+    assert origin.op == "ranks0-1/Distributed.head.weight.all_reduce.0.forward"
+    assert origin.cause == "what rank 0 gave is missing"
 
 
 @pytest.mark.parametrize(
