@@ -15,7 +15,7 @@ from graphstore.columns.coded import Bool, Coded, Float
 from graphstore.columns.op_columns import OpColumns
 from graphstore.contract import GraphStore
 from graphstore.errors import UnknownNameError
-from graphstore.model import Metric, OpState, Side
+from graphstore.model import Level, Metric, OpState, Side
 from graphstore.op_row import OpRow
 
 _SHOWN = 10
@@ -126,9 +126,11 @@ def worst_ops(ops: OpColumns, count: int) -> list[int]:
     :func:`divergraph.thresholds.verdicts.badness` says, worst first."""
     metrics, numbers = ops.metrics, np.flatnonzero(ops.has_metrics)
     error = metrics.numbers[Metric.RELATIVE_EUCLIDEAN_DISTANCE.value]
-    instead = np.where(metrics.finite, metrics.share_different, np.inf)
+    passed = ops.levels.take(numbers).equal(Level.PASS)  # with infinities: both sides have them
+    instead = np.where(metrics.finite, metrics.share_different, np.where(passed, 0.0, np.inf))
+    cosine = metrics.numbers[Metric.COSINE_SIMILARITY.value]
+    cosine = np.where(np.isnan(cosine), passed & np.isnan(error) & ~metrics.finite, cosine)
     error = np.where(np.isnan(error), instead, error)
-    cosine = np.nan_to_num(metrics.numbers[Metric.COSINE_SIMILARITY.value], nan=0.0)
     worst: list[int] = numbers[np.lexsort((cosine, -error, ~metrics.broken))[:count]].tolist()
     return worst
 

@@ -7,7 +7,7 @@ import json
 import secrets
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -76,7 +76,8 @@ class CaptureResult:
     """What a capture wrote: *model* is the file that was run, *folder* holds the dump.
 
     *guessed* names inputs whose unknown sizes were taken as 1, *nonfinite* the tensors with a NaN
-    or an infinity, in the order they were made. *notes* are remarks on the inputs.
+    or an infinity that the inputs reach, in the order they were made. *notes* are remarks on the
+    inputs.
     """
 
     folder: Path
@@ -264,8 +265,9 @@ def _write_all(
         written += _save(folder / inputs[name], value)
     tensors = 0
     nonfinite: list[str] = []
+    of_inputs = _of_inputs(graph, feeds.keys())
     for name, value in executor.run(feeds, tuple(files), memory=request.memory):
-        if value.dtype.kind in "fc" and not np.isfinite(value).all():
+        if name in of_inputs and value.dtype.kind in "fc" and not np.isfinite(value).all():
             nonfinite.append(name)
         written += _save(folder / files[name], value)
         tensors += 1
@@ -284,6 +286,25 @@ def _write_all(
     )
     _write_manifest(request, result, inputs, files)
     return result
+
+
+def _of_inputs(graph: ModelGraph, fed: Collection[str]) -> set[str]:
+    """The tensors that the inputs *fed* reach; those of bodies among them. Others are the same for
+    all inputs, as a mask of -inf is."""
+    tensors = set(fed)
+    readers: dict[str, list[Op]] = {}
+    for op in graph.ops:
+        for source in op.inputs:
+            if source is not None:
+                readers.setdefault(source.tensor, []).append(op)
+    waiting = [op for name in fed for op in readers.get(name, ())]
+    waiting += [op for op in graph.ops if op.subgraph]
+    while waiting:
+        for tensor in waiting.pop().outputs:
+            if tensor.name not in tensors:
+                tensors.add(tensor.name)
+                waiting += readers.get(tensor.name, ())
+    return tensors
 
 
 def _files_of_tensors(

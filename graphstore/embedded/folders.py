@@ -1,8 +1,9 @@
 """The folders of an embedded store: complete entries only, whenever a process dies.
 
 ``<root>/store.json`` says the schema version. ``<root>/runs/<name>/`` and
-``<root>/graphs/<name>/`` hold ``manifest.json`` and the database file it names; that of runs
-kept together is in ``<root>/shared/``, see :mod:`graphstore.embedded.shared_databases`. The
+``<root>/graphs/<name>/`` hold ``manifest.json``, the tables and the database file it names; those
+of runs kept together are in ``<root>/shared/``, see :mod:`graphstore.embedded.shared_databases`.
+The tables are the entry, see :mod:`graphstore.embedded.table_files`; the database follows. The
 folder's name is the entry's name: renaming an entry is renaming its folder, and what the
 manifest and the database say of the name is what it was when they were written. A new
 entry is written in ``<root>/.writing-...`` and renamed into place; replacing one adds a
@@ -47,6 +48,7 @@ from graphstore.embedded.shared_databases import (
     shared_by,
     shared_drafts,
 )
+from graphstore.embedded.table_files import TABLES, TableFiles, manifest_of
 from graphstore.errors import NameTakenError, StoreError, UnknownNameError
 from graphstore.private_folder import made_in, private_folder, share_as
 from graphstore.schema.tables import SCHEMA_VERSION, check_version
@@ -88,6 +90,16 @@ class Entry:
     def database(self) -> Path:
         """The database file."""
         return self.home / str(self.manifest["database"])
+
+    @property
+    def tables(self) -> TableFiles | None:
+        """The tables that the database follows from; None if an earlier version wrote it.
+
+        Raises:
+            StoreError: the manifest that names them cannot be read.
+        """
+        manifest = self.manifest if self.shared is None else read_json(self.home / MANIFEST)
+        return TableFiles.of(self.home, manifest)
 
     @property
     def is_older(self) -> bool:
@@ -243,10 +255,13 @@ class StoreFolder:
         manifest: dict[str, Any],
         *,
         replace: bool = False,
+        stamps: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
-        """Make *written* (a folder from :meth:`writing` with one database file) the entry.
+        """Make *written* (a folder from :meth:`writing` with one database file, and the tables it
+        follows from unless it is derived itself) the entry.
 
-        Processes that publish at once do so one after the other.
+        Processes that publish at once do so one after the other. With *stamps*, by name, only an
+        entry that still has its stamp is replaced.
 
         Raises:
             NameTakenError: there is an entry of this name, perhaps since a moment only,
@@ -256,6 +271,8 @@ class StoreFolder:
         with os_errors("write", target):
             database = next(path for path in written.iterdir() if path.suffix == ".lbug")
             sync(database)
+            if (written / TABLES).is_dir():
+                manifest = {**manifest, "tables": manifest_of(written / TABLES)}
             manifest = {
                 "schema": SCHEMA_VERSION,
                 "engine": engine_name(),
@@ -265,7 +282,7 @@ class StoreFolder:
             }
             with alone(self.root):
                 self._mark_older(kind)
-                self._check_free(kind, name, replace=replace)
+                self._check_free(kind, name, replace, stamps or {})
                 if target.exists():
                     self._swap(target, database, manifest)
                     return
@@ -276,16 +293,22 @@ class StoreFolder:
                 sync(target.parent)
 
     def publish_together(
-        self, written: Path, manifests: Mapping[str, Mapping[str, Any]], *, replace: bool = False
+        self,
+        written: Path,
+        manifests: Mapping[str, Mapping[str, Any]],
+        *,
+        replace: bool = False,
+        stamps: Mapping[str, tuple[int, int]] | None = None,
     ) -> tuple[str, ...]:
-        """Make runs by name of *written*, whose one database file is that of all of them.
+        """Make runs by name of *written*, whose one database file is that of all of them; as
+        :meth:`publish`.
 
         Returns the names that were taken since a moment: there is no such run.
         """
         if len(manifests) == 1:
             ((name, manifest),) = manifests.items()
             try:
-                self.publish("runs", name, written, {**manifest}, replace=replace)
+                self.publish("runs", name, written, {**manifest}, replace=replace, stamps=stamps)
             except NameTakenError:
                 return (name,)
             return ()
@@ -299,7 +322,7 @@ class StoreFolder:
                 for name, draft in drafts.items():
                     target = self.root / "runs" / name
                     try:
-                        self._check_free("runs", name, replace=replace)
+                        self._check_free("runs", name, replace, stamps or {})
                     except NameTakenError:
                         published.append(name)
                         continue
@@ -367,26 +390,39 @@ class StoreFolder:
                     shutil.rmtree(path, ignore_errors=True)
 
     def _swap(self, target: Path, database: Path, manifest: dict[str, Any]) -> None:
-        name = f"graph-{_token()}.lbug"
+        token = _token()
+        name, tables = f"graph-{token}.lbug", f"{TABLES}-{token}"
         database.rename(target / name)
         fresh = database.parent / MANIFEST
+        if "tables" in manifest:
+            (database.parent / TABLES).rename(target / tables)
+            share_as(self.root, target / tables)
+            manifest = {**manifest, "tables": {**manifest["tables"], "folder": tables}}
         write_json(fresh, {**manifest, "database": name})
         share_as(self.root, fresh, target / name)
-        self._take_over(target, fresh, name)
+        self._take_over(target, fresh, name, tables)
 
-    def _take_over(self, target: Path, fresh: Path, database: str = "") -> None:
-        """Let the manifest *fresh* be that of *target*, with this *database* there, if any."""
+    def _take_over(self, target: Path, fresh: Path, *new: str) -> None:
+        """Let the manifest *fresh* be that of *target*, with these *new* files there."""
         before = shared_by(target / MANIFEST)
         fresh.replace(target / MANIFEST)
         sync(target)
         for path in target.iterdir():
-            if path.name not in (MANIFEST, database):
+            if path.is_dir() and path.name not in new:
+                shutil.rmtree(path)
+            elif path.name not in (MANIFEST, *new):
                 path.unlink()
         release(self.root, before)
 
-    def _check_free(self, kind: str, name: str, *, replace: bool) -> None:
+    def _check_free(
+        self, kind: str, name: str, replace: bool, stamps: Mapping[str, tuple[int, int]]
+    ) -> None:
         is_taken = any((self.root / kind / name / MANIFEST).exists() for kind in KINDS)
-        if is_taken and not (replace and (self.root / kind / name).exists()):
+        may_replace = replace and (self.root / kind / name).exists()
+        if name in stamps:
+            entry = self.entry(kind, name)
+            is_taken, may_replace = True, entry is not None and entry.stamp == stamps[name]
+        if is_taken and not may_replace:
             message = f"{name!r} was saved by someone else just now"
             raise NameTakenError(message, hint="use another name")
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graphstore.embedded.database import ReadDatabase
-from graphstore.embedded.entry_facts import damaged, is_as_written, what
+from graphstore.embedded.entry_facts import is_as_written, what
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.query_process import QueryProcesses
 from graphstore.embedded.scratch import Scratch
-from graphstore.embedded.shared_databases import is_packed
 from graphstore.errors import UnknownNameError
 
 
@@ -34,10 +33,9 @@ class _Opened:
     source: Entry
     database: ReadDatabase
 
-    def is_unchanged(self, entry: Entry) -> bool:
-        """True if it still says what *entry* does."""
-        is_derived = is_packed(entry.database)
-        return entry.is_unchanged() and (not is_derived or self.source.is_unchanged())
+    def is_unchanged(self) -> bool:
+        """True if it is still what was written."""
+        return self.source.is_unchanged()
 
 
 class OpenDatabases:
@@ -59,13 +57,13 @@ class OpenDatabases:
 
         Raises:
             UnknownNameError: the entry is gone since a moment.
-            StoreError: its database is not there or damaged.
+            StoreError: neither its database nor its tables are what was written.
         """
         with self._lock:
             # a shared one is never replaced
             stamp = entry.stamp if entry.shared is None else (0, 0)
             opened = self._open.get(entry.home)
-            if opened is not None and opened.stamp == stamp and opened.is_unchanged(entry):
+            if opened is not None and opened.stamp == stamp and opened.is_unchanged():
                 return opened.database
             self.forget(entry.home)
             # The engine is given nothing else: of some bytes that changed it makes a wrong answer.
@@ -74,9 +72,8 @@ class OpenDatabases:
                 fresh = self._folder.entry(entry.kind, entry.name)
                 if fresh is None:
                     raise UnknownNameError(what(entry), entry.name)
-                if fresh.stamp == entry.stamp:
-                    raise damaged(entry, entry.database.name)
-                return self.of(fresh)
+                if fresh.stamp != entry.stamp:
+                    return self.of(fresh)
             source = self._scratch.readable(entry)
             database = ReadDatabase(source.database)
             self._open[entry.home] = _Opened(stamp, source, database)

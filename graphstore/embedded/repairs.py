@@ -22,6 +22,7 @@ from graphstore.embedded.memory_files import damaged_memory
 from graphstore.embedded.outlines.files import PATTERN, is_sound
 from graphstore.embedded.scratch import Scratch
 from graphstore.embedded.shared_databases import is_packed, unused
+from graphstore.embedded.table_files import TABLES
 from graphstore.errors import StoreError
 from graphstore.model import Side
 from graphstore.private_folder import made_in
@@ -52,6 +53,12 @@ def leftovers(folder: StoreFolder, scratch: Scratch) -> list[Trouble]:
                 for path in sorted(entry.folder.glob("*.lbug"))
                 # Of an entry without its database, another one may be all there is.
                 if path.name != entry.manifest["database"] and entry.is_whole()
+            ]
+            used = entry.manifest.get("tables", {}).get("folder")
+            troubles += [
+                Trouble(path, f"tables that the {what(entry)} {entry.name!r} does not use")
+                for path in sorted(entry.folder.glob(f"{TABLES}*"))
+                if path.name != used
             ]
         troubles += _spoilt_arrays(folder)
         troubles += [
@@ -118,14 +125,21 @@ def damaged_entries(folder: StoreFolder, *, again: bool) -> list[Trouble]:
 def written_by_others(entries: Iterable[Entry]) -> Iterator[str]:
     """A sentence for each of *entries* that another version of the engine wrote."""
     for entry in entries:
-        name = f"the {what(entry)} {entry.name!r}"
         if entry.engine == engine_name() or is_packed(entry.database):
             continue  # a packed one is unpacked for each engine, which then says what it cannot
+        instead = "a copy is read"
+        with suppress(StoreError):  # if its manifest is damaged, is_own_form decides
+            if entry.tables is not None:
+                instead = f"{engine_name()} reads a database made of its tables"
+        name = f"the {what(entry)} {entry.name!r}"
         try:
-            if not is_own_form(entry.database, entry.engine):
-                yield f"{name}: {entry.engine or 'an older ladybug'} wrote it; a copy is read"
-        except StoreError as error:
-            yield f"{name}: {error.what}"
+            if is_own_form(entry.database, entry.engine):
+                continue
+        except (OSError, StoreError) as error:
+            if instead == "a copy is read":
+                yield f"{name}: {error}"
+                continue
+        yield f"{name}: {entry.engine or 'an older ladybug'} wrote it; {instead}"
 
 
 def set_damaged_aside(folder: StoreFolder) -> list[str]:
@@ -194,9 +208,13 @@ def _damage(folder: StoreFolder, kind: str, name: str) -> str:
         # or replaced meanwhile
         if entry.is_unchanged() or folder.entry(kind, name) != entry:
             return ""
+        tables = entry.tables
+        damaged = [] if tables is None else [path.name for path in tables.damaged()]
+        if tables is not None and not damaged:
+            return ""  # the database is made again
     except StoreError as error:
         return error.what
-    return f"{entry.manifest['database']} is missing, cut or changed"
+    return f"{' and '.join([entry.manifest['database'], *damaged[:1]])} is missing, cut or changed"
 
 
 def _readable(folder: StoreFolder) -> Iterator[Entry]:

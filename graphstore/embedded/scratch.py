@@ -66,10 +66,7 @@ class Scratch:
                 tables = MergedTables.of([(entry, open_(entry))], same_keys=True)
                 write_tables(path, tables.tables())
                 return
-            if not entry.is_unchanged():
-                raise damaged(entry, entry.database.name)
-            is_own_form(entry.database, entry.engine)
-            shutil.copyfile(entry.database, path)
+            shutil.copyfile(self.readable(entry).database, path)
             with writing() as writer:
                 writer.change(path, _naming(entry))
 
@@ -85,24 +82,48 @@ class Scratch:
         return self._made(f"{_UNPACKED}{entry.shared}", make, entry.manifest["unpacked"])
 
     def readable(self, entry: Entry) -> Entry:
-        """A database that the engine may open: that of *entry*, or a copy where another version of
-        the engine wrote it. A newer one may write its own form into what it opens, and then the
-        other could never read the only copy again.
+        """A database that the engine may open: that of *entry*, or one made of its tables where it
+        is lost, damaged or of another version of the engine. A newer one may write its own form
+        into what it opens, and the other could not read it again.
 
         Raises:
-            StoreError: a newer version of the engine wrote it.
+            DamagedStoreError: neither the database nor the tables are what was written.
+            StoreError: a newer version of the engine wrote it, and there are no tables.
         """
-        if is_packed(entry.database):
-            unpacked = self.unpacked(entry)
-            is_own_form(unpacked.database, entry.engine)
-            return unpacked
-        if is_own_form(entry.database, entry.engine):
-            return entry
+        if not entry.is_unchanged():
+            return self._of_tables(entry, damaged(entry, entry.database.name))
+        try:
+            usable = self.unpacked(entry) if is_packed(entry.database) else entry
+            if is_own_form(usable.database, entry.engine):
+                return usable
+            problem = None
+        except DamagedStoreError:
+            raise
+        except StoreError as error:
+            problem = error
+        return self._of_tables(entry, problem)
+
+    def _of_tables(self, entry: Entry, problem: StoreError | None) -> Entry:
+        """The database made of an entry's tables; without tables a copy, unless *problem* says
+        that there is nothing to copy."""
+        tables = entry.tables
+        if tables is None and problem is not None:
+            raise problem
 
         def make(path: Path) -> None:
-            shutil.copyfile(entry.database, path)
+            if tables is None:
+                shutil.copyfile(entry.database, path)
+                return
+            try:
+                write_tables(path, tables.tables())
+            except DamagedStoreError as error:
+                raise damaged(entry, error.where) from error
 
-        return self._made(_name("read", entry.folder, entry.stamp), make, entry.manifest["bytes"])
+        if entry.shared is not None:
+            name = f"{_UNPACKED}{entry.shared}-{_digest('')}"
+        else:
+            name = _name("read", entry.folder, entry.stamp)
+        return self._made(name, make, entry.manifest.get("unpacked", entry.manifest["bytes"]))
 
     def orphans(self) -> list[Path]:
         """The derived databases in the store that no question can use any more."""
@@ -169,10 +190,15 @@ def _current(store: StoreFolder, folder: StoreFolder) -> set[str]:
 
 def _last_unpacked(store: StoreFolder, folder: StoreFolder) -> list[str]:
     packed = {path.name for path in (store.root / SHARED).glob("*")}
-    paths = [path for path in folder.scratch() if path.name.removeprefix(_UNPACKED) in packed]
+    paths = [path for path in folder.scratch() if _shared_name(path) in packed]
     with suppress(FileNotFoundError):  # another process removes one
         paths.sort(key=lambda path: path.stat().st_mtime)
     return [path.name for path in paths[-_MOST_UNPACKED:]]
+
+
+def _shared_name(path: Path) -> str:
+    """The shared database that a derived one is made of, if it is one of these."""
+    return path.name.removeprefix(_UNPACKED).partition("-")[0]
 
 
 def _merged_name(store: StoreFolder) -> str:

@@ -1,9 +1,9 @@
 """Databases that runs of the same two graphs share, counted by the runs that name them.
 
-``<root>/shared/<name>/`` holds a database file and ``manifest.json``, which says the runs it was
-written with. It is whole before the manifest of a run names it, and goes with the last of them;
-one that no run names, as its writer died, is left over. A large one is packed: its numbers and
-paths are much alike from run to run, and the engine compresses neither.
+``<root>/shared/<name>/`` holds the tables, a database file and ``manifest.json``, which says the
+runs it was written with. It is whole before the manifest of a run names it, and goes with the last
+of them; one that no run names, as its writer died, is left over. A large database is packed: its
+numbers and paths are much alike from run to run, and the engine compresses neither.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 from graphstore.embedded.disk import file_sha256, is_marked_alive, read_json, sync, write_json
 from graphstore.embedded.engine_version import engine_name
+from graphstore.embedded.table_files import TABLES, manifest_of
 from graphstore.errors import StoreError
 from graphstore.private_folder import made_in
 from graphstore.schema.tables import SCHEMA_VERSION
@@ -61,7 +62,9 @@ def shared_drafts(
     home = written / SHARED
     home.mkdir()
     database.rename(home / database.name)
-    about = {"kind": "shared", "runs": list(runs), "writer": written.name}
+    (written / TABLES).rename(home / TABLES)
+    tables = {"tables": manifest_of(home / TABLES)}
+    about = {"kind": "shared", "runs": list(runs), "writer": written.name, **tables}
     _write(home, {**file_facts, **about})
     name = secrets.token_hex(8)
     drafts = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -31,6 +32,7 @@ from graphstore.embedded.entry_facts import (
     what,
 )
 from graphstore.embedded.folders import Entry, StoreFolder
+from graphstore.embedded.list_places import with_engine_places
 from graphstore.embedded.memory_files import forget, remember, remembered
 from graphstore.embedded.open_databases import OpenDatabases
 from graphstore.embedded.outlines.files import keep, kept, kept_ids
@@ -43,6 +45,7 @@ from graphstore.embedded.refused import (
     hop_notes,
     with_bounds,
 )
+from graphstore.embedded.renewal import incomplete, renew
 from graphstore.embedded.repairs import (
     damaged_entries,
     disk_space,
@@ -56,6 +59,7 @@ from graphstore.embedded.run_listing import ListedRun, listed_runs
 from graphstore.embedded.run_stages import RunStages, graph_keys, graph_stages
 from graphstore.embedded.scratch import DATABASE, Scratch
 from graphstore.embedded.shared_runs import SavingTogether, SharedRuns
+from graphstore.embedded.table_files import TABLES
 from graphstore.embedded.table_writing import write_database
 from graphstore.entry_names import check_name, check_new_name
 from graphstore.errors import InputError, NameTakenError, UnknownNameError
@@ -162,7 +166,7 @@ class EmbeddedStore(CypherStore):
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> QueryResult:
         processes = self._databases.apart(self._database_of(target))
-        answer = processes.ask(with_bounds(cypher), values, limits)
+        answer = processes.ask(_for_engine(cypher), values, limits)
         return replace(
             answer,
             columns=returned_names(cypher, answer.columns),
@@ -173,7 +177,7 @@ class EmbeddedStore(CypherStore):
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> str:
         answer = self._database_of(target).ask(
-            with_bounds(cypher), values, limits, "EXPLAIN LOGICAL "
+            _for_engine(cypher), values, limits, "EXPLAIN LOGICAL "
         )
         return "\n".join(str(value) for row in answer.rows for value in row).rstrip()
 
@@ -265,11 +269,19 @@ class EmbeddedStore(CypherStore):
         """Remove what writers that died left; a sentence for each thing done."""
         self._check_allowed()
         aside = set_damaged_aside(self._folder) if set_aside else []
-        return (*remove_leftovers(self._folder, self._scratch), *aside)
+        entries = readable_entries(self._folder)
+        anew = list(renew(self._folder, entries, self._databases.of))
+        return (*anew, *remove_leftovers(self._folder, self._scratch), *aside)
 
     def check(self) -> tuple[str, ...]:
         """Read everything and say what is damaged; a text for each entry."""
-        return tuple(trouble.text for trouble in damaged_entries(self._folder, again=True))
+        damaged = [trouble.text for trouble in damaged_entries(self._folder, again=True)]
+        lost = [
+            f"the {what(entry)} {entry.name!r}: {reason}; `divergraph store repair` writes it anew"
+            for entries, reason in incomplete(readable_entries(self._folder))
+            for entry in entries
+        ]
+        return (*damaged, *lost)
 
     def check_writable(self) -> None:
         """Return if the store can be written, as far as can be told early."""
@@ -405,7 +417,7 @@ class EmbeddedStore(CypherStore):
             # damaged, without links in this file system, or just gone: not this one
             with suppress(DamagedStoreError, OSError):
                 if entry.kind == "graphs" and _holds(entry, stored):
-                    os.link(entry.database, path)
+                    _link_all(entry, path)
                     return entry
         return None
 
@@ -417,6 +429,26 @@ class EmbeddedStore(CypherStore):
                 if graph is not None and graph["content"] not in counts:
                     counts[graph["content"]] = graph["ops"]
         return counts
+
+
+def _for_engine(cypher: str) -> str:
+    """A user's query as the engine must be given it to mean the same."""
+    return with_engine_places(with_bounds(cypher))
+
+
+def _link_all(entry: Entry, path: Path) -> None:
+    """Let the database of *entry* be *path*, too, and its tables those beside it; or neither."""
+    tables, folder = entry.tables, path.parent / TABLES
+    try:
+        if tables is not None:
+            folder.mkdir()
+            for name in tables.files:
+                os.link(tables.folder / name, folder / name)
+        os.link(entry.database, path)
+    except OSError:
+        # a file that is written anew must not be that of the other entry
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _holds(entry: Entry, stored: StoredGraph) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,6 +13,7 @@ import numpy as np
 from graphstore.cypher.statements import load_statements
 from graphstore.embedded.engine import engine_errors, give_back
 from graphstore.embedded.engine_writing import LEAST_POOL, CopyStep
+from graphstore.embedded.table_files import TABLES, write_table_file
 from graphstore.embedded.write_process import writing
 from graphstore.schema.row_slices import Absent, Records, Repeated, Row, Table, as_table
 from graphstore.schema.tables import (
@@ -43,47 +44,61 @@ def write_database(path: Path, stages: Iterable[Records], meanwhile: Iterable[No
     A table is in one stage only; relationships are between nodes of theirs or earlier stages.
     The next stage is asked for while the engine takes the last rows of the one before, and
     where the engine takes longer, so are steps of *meanwhile*. Takes the rows out of the
-    records, so that what made them can be freed early.
+    records, so that what made them can be freed early. The tables are kept as files, too, in the
+    folder ``tables`` beside *path*.
 
     Raises:
         StoreError: the engine cannot write it; what is left of it is not usable.
     """
-    _write(path, _arrow_tables(chain.from_iterable(map(_tables, stages))), iter(meanwhile))
+    tables = _arrow_tables(chain.from_iterable(map(_tables, stages)))
+    _write(path, tables, iter(meanwhile), path.parent / TABLES)
 
 
-def write_tables(path: Path, tables: Iterable[tuple[str, Any]]) -> None:
+def write_tables(path: Path, tables: Iterable[tuple[str, Any]], files: Path | None = None) -> None:
     """Make a new database file at *path* of (name, Arrow table or None), nodes first.
 
-    A table comes once.
+    A table comes once. They are kept as files in the folder *files*, too, if there is one.
 
     Raises:
         StoreError: the engine cannot write it; what is left of it is not usable.
     """
-    _write(path, ((name, [rows]) for name, rows in tables), iter(()))
+    _write(path, ((name, [rows]) for name, rows in tables), iter(()), files)
 
 
-def _write(path: Path, tables: Iterator[tuple[str, list[Any]]], meanwhile: Iterator[None]) -> None:
+def _write(
+    path: Path,
+    tables: Iterator[tuple[str, list[Any]]],
+    meanwhile: Iterator[None],
+    files: Path | None = None,
+) -> None:
     """Fill *tables*; while the engine copies one, the rows of the next are made, but beside
-    a big one."""
+    a big one, and written to the folder *files*, if any."""
     with (
         engine_errors(path),
         ThreadPoolExecutor(1, "graphstore-copy") as engine,
         writing() as writer,
     ):
         copying = engine.submit(writer.make, path, list(embedded_ddl()))
-        for table, chunks in tables:
-            if chunks[0] is None:
-                continue
-            _wait(copying, meanwhile)
-            is_big = chunks[0].nbytes >= _ALONE_FROM
-            step = copy_step(table, chunks[0])
-            rows = writer.give(chunks.pop())
-            give_back()
-            copying = engine.submit(writer.copy, path, step, rows)
-            if is_big:
+        try:
+            for table, chunks in tables:
+                if chunks[0] is None:
+                    continue
+                if files is not None:
+                    write_table_file(files, table, chunks[0])
                 _wait(copying, meanwhile)
-        copying.result()
-        writer.finish(path)
+                is_big = chunks[0].nbytes >= _ALONE_FROM
+                step = copy_step(table, chunks[0])
+                rows = writer.give(chunks.pop())
+                give_back()
+                copying = engine.submit(writer.copy, path, step, rows)
+                if is_big:
+                    _wait(copying, meanwhile)
+            copying.result()
+            writer.finish(path)
+        except BaseException:
+            writer.kill()  # or the thread that waits for its answer would wait for ever
+            wait([copying])
+            raise
 
 
 def _arrow_tables(tables: Iterator[_RowsOf]) -> Iterator[tuple[str, list[Any]]]:

@@ -75,6 +75,10 @@ class WriteProcess:
         """Run a few small writing statements with their parameters on a database file."""
         self._told("change", path, changes)
 
+    def kill(self) -> None:
+        """End it while another thread waits for its answer."""
+        self._child.kill()
+
     def end(self) -> None:
         """End the process."""
         self._child.end()

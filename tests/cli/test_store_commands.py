@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 import pytest
+from store_contents import lose_tables
 
 from divergraph.cli.main import run
 from graphstore.embedded import EmbeddedStore
@@ -101,6 +102,7 @@ def test_a_damaged_run_is_told_with_exit_code_3(divergraph, copied):
     at = ("--store", copied)
     database = copied / "runs" / "fault" / "graph.lbug"
     database.write_bytes(database.read_bytes()[:-100])
+    lose_tables(database.parent)
     info = divergraph("store", "info", *at)
     assert info.code == 0
     assert "damaged  the run 'fault' is damaged" in info.out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -120,3 +121,11 @@ def address(module_store: GraphStore, request: pytest.FixtureRequest, monkeypatc
         monkeypatch.setenv("NEO4J_USERNAME", server.user)
         monkeypatch.setenv("NEO4J_PASSWORD", server.password)
     return module_store.url
+
+
+@pytest.fixture
+def older(test_data: Path, tmp_path: Path) -> Path:
+    """A store written with version 2: the run ``first``, and two others in one database."""
+    with tarfile.open(test_data / "stores" / "version_2.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path / "v2store"

@@ -334,3 +334,15 @@ def test_a_procedure_that_does_not_exist_is_the_querys_fault(neo4j_store: Neo4jS
     """Names of procedures are told apart by case, the list of allowed ones does not."""
     with pytest.raises(QueryError, match="no procedure"):
         neo4j_store.query("CALL DB.LABELS() YIELD label RETURN label", QueryParameters())
+
+
+def test_places_in_lists_count_from_zero(wide: GraphStore) -> None:
+    text = """
+        WITH [10, 20, 30] AS l UNWIND [0, -1] AS i
+        RETURN l[0] AS first, l[i] AS one, l[1..] AS tail, l[..-1] AS head, l[0..i + 2] AS some
+    """
+    rows = wide.query(text, QueryParameters(), "wide").rows
+    assert sorted(rows, key=repr) == [
+        (10, 10, [20, 30], [10, 20], [10, 20]),
+        (10, 30, [20, 30], [10, 20], [10]),
+    ]

@@ -3,45 +3,19 @@
 from __future__ import annotations
 
 import json
-import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from store_contents import everything
 
 from benchmarks.scale.local_neo4j import LocalServer
-from graphstore.contract import GraphStore, QueryParameters
+from graphstore.contract import QueryParameters
 from graphstore.embedded import EmbeddedStore
 from graphstore.model import Side
 from graphstore.neo4j import Neo4jStore
 from graphstore.schema.codec import attrs_text
-from graphstore.schema.tables import NODES, RELS
 
 NEW_RELS = "HAS_GRAPH|HAS_OP|PRODUCES|INPUT_OF|OF_TENSOR|OF_DEVICE|OF_GOLDEN|OF_GRAPH"
-
-
-def everything(store: GraphStore, target: str | None = None) -> Iterator[tuple[str, list[str]]]:
-    """All that users can see, table by table."""
-    for node in NODES:
-        columns = ", ".join(f"n.`{column.name}` AS `{column.name}`" for column in node.columns)
-        yield node.label, rows(store, f"MATCH (n:{node.label}) RETURN {columns}", target)
-    for rel in RELS:
-        pattern = f"(a:{rel.source})-[r:{rel.type}]->(b:{rel.target})"
-        columns = "".join(f", r.`{column.name}` AS `{column.name}`" for column in rel.columns)
-        text = f"MATCH {pattern} RETURN a.id AS a, b.id AS b{columns}"
-        yield rel.type, rows(store, text, target)
-
-
-def rows(store: GraphStore, text: str, target: str | None) -> list[str]:
-    return sorted(map(repr, store.query(text, QueryParameters(), target).rows))
-
-
-@pytest.fixture
-def older(test_data: Path, tmp_path: Path) -> Path:
-    """A store written with version 2: the run ``first``, and two others in one database."""
-    with tarfile.open(test_data / "stores" / "version_2.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    return tmp_path / "v2store"
 
 
 def test_an_older_store_says_what_a_new_one_does(older: Path, tmp_path: Path, sample_run) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from store_contents import lose_tables
 
 from graphstore.contract import GraphStore, QueryParameters, RunData
 from graphstore.embedded import EmbeddedStore
@@ -114,13 +115,15 @@ def test_what_dead_processes_left_is_removed(care: EmbeddedStore, root: Path) ->
     (draft / "graph.lbug").write_bytes(b"half")
     second = root / "runs" / "first" / "graph-12345678.lbug"
     second.write_bytes(b"a database that was to replace the first")
+    tables = root / "runs" / "first" / "tables-12345678"
+    tables.mkdir()
     orphan = root / "scratch" / "merged-of-long-ago"
     orphan.mkdir(parents=True)
-    assert len(care.info().pending) == 3
+    assert len(care.info().pending) == 4
     done = care.repair()
-    assert len(done) == 3
+    assert len(done) == 4
     assert all(text.startswith("removed ") for text in done)
-    assert not any(path.exists() for path in (draft, second, orphan))
+    assert not any(path.exists() for path in (draft, second, tables, orphan))
     assert care.repair() == care.info().pending == ()
     assert len(care.comparisons("first")) == 8
 
@@ -147,22 +150,29 @@ def test_what_others_write_or_keep_stays(care: EmbeddedStore, root: Path) -> Non
 
 
 def cut(folder: Path) -> None:
+    lose_tables(folder)
     database = folder / "graph.lbug"
     database.write_bytes(database.read_bytes()[:-1])
 
 
 def change(folder: Path) -> None:
+    lose_tables(folder)
     database = folder / "graph.lbug"
     whole = bytearray(database.read_bytes())
     whole[len(whole) // 2] ^= 1
     database.write_bytes(whole)
 
 
+def remove(folder: Path) -> None:
+    lose_tables(folder)
+    (folder / "graph.lbug").unlink()
+
+
 DAMAGES = {
     "no manifest": lambda folder: (folder / "manifest.json").unlink(),
     "an empty manifest": lambda folder: (folder / "manifest.json").write_text(""),
     "another manifest": lambda folder: (folder / "manifest.json").write_text('{"database": "x"}'),
-    "no database": lambda folder: (folder / "graph.lbug").unlink(),
+    "no database": remove,
     "a cut database": cut,
     "a changed database": change,
 }

@@ -332,6 +332,19 @@ def test_a_golden_dump_with_nan_is_doubted(tmp_path, capsys):
     assert "doubt: 2 of 2 tensors have NaN or infinities, the first is y" in capsys.readouterr().err
 
 
+def test_a_mask_of_infinities_is_no_doubt_about_the_inputs(tmp_path, capsys):
+    """No other inputs would change it; what they reach behind it is finite again."""
+    text = (
+        '<ir_version: 8, opset_import: ["": 17]> g (float[N] x) => (float[N] z) '
+        "<float one = {1.0}, float zero = {0.0}> "
+        "{top = Div(one, zero) mask = Neg(top) y = Max(x, mask) z = Neg(y)}"
+    )
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "mask.onnx")
+    arguments = ["capture", str(tmp_path / "mask.onnx"), "--random", "1", "-o", str(tmp_path / "g")]
+    assert run(arguments) == 0
+    assert "doubt" not in capsys.readouterr().err
+
+
 def test_diff_takes_tensors_by_what_the_model_calls_them(tmp_path: Path) -> None:
     """An op may be called as the tensor of another: files are called after ops."""
     model = small_net(tmp_path / "net.onnx", "c1", "c0")

@@ -8,6 +8,7 @@ import pytest
 from graphstore.contract import QueryResult
 from graphstore.cypher.returned_names import with_lists_in_order
 from graphstore.embedded.database import _values
+from graphstore.embedded.list_places import with_engine_places
 from graphstore.embedded.refused import with_bounds
 
 
@@ -63,3 +64,18 @@ def test_lists_that_collect_made_are_in_order(cypher, row) -> None:
 )
 def test_an_order_gets_the_bound_the_engine_wants(cypher, bounded) -> None:
     assert with_bounds(cypher) == (bounded or cypher)
+
+
+@pytest.mark.parametrize(
+    ("cypher", "for_engine"),
+    [
+        ("RETURN o.ids[0], o.ids[-1], l[ 2 ]", "RETURN o.ids[1], o.ids[-1], l[3]"),
+        ("RETURN collect(o.x)[0][1], $in[0]", "RETURN collect(o.x)[1][2], $in[1]"),
+        ("RETURN l[1..3], l[..2], l[1..], l[-2..-1]", "RETURN l[2..3], l[..2], l[2..], l[-2..-2]"),
+        ("RETURN l[m[0]]", "RETURN l[CASE WHEN (m[1]) < 0 THEN m[1] ELSE (m[1]) + 1 END]"),
+        ("MATCH (a)-[:FEEDS*1..9]->(b) WHERE a.x IN [1, 2] RETURN [0], m['k'], l[1:2]", None),
+        ("MATCH (a)<-[r]-(b) UNWIND [3] AS x RETURN 'l[0]' // l[0]", None),
+    ],
+)
+def test_places_in_lists_count_from_zero(cypher, for_engine) -> None:
+    assert with_engine_places(cypher) == (for_engine or cypher)

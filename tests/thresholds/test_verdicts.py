@@ -6,6 +6,7 @@ from math import nan
 
 import pytest
 
+from divergraph.ask.overview_answers import worst_ops
 from divergraph.ask.questions.verdict import worst_first
 from divergraph.thresholds.verdicts import (
     count,
@@ -15,6 +16,7 @@ from divergraph.thresholds.verdicts import (
     verdict,
     worst,
 )
+from graphstore.columns.op_columns import OpColumns
 from graphstore.model import (
     Comparison,
     Level,
@@ -25,10 +27,12 @@ from graphstore.model import (
     Op,
     OpState,
     Reason,
+    Side,
     TensorIO,
     TensorRef,
     Verdict,
 )
+from graphstore.op_row import OpRow
 
 
 def metrics(error=0.0, cosine=1.0, nonfinite=0, in_golden=0):
@@ -98,6 +102,18 @@ def test_a_mask_of_the_same_infinities_is_no_worst_output():
     close = compared("op", Level.PASS, 1, error=0.001)
     assert worst([close, mask]) is close
     assert worst_first([mask, close]) == [close, mask]
+    same = compared("op", Level.PASS, 2)
+    assert worst_first([same, mask]) == [same, mask]
+    rows = [op_row(topo, item) for topo, item in enumerate((same, mask, close))]
+    assert worst_ops(OpColumns.of(rows), 3) == [2, 0, 1]
+
+
+def op_row(topo: int, item: Comparison) -> OpRow:
+    return OpRow(
+        *(topo, f"op{topo}", f"op{topo}", "T", Side.DEVICE, "", "", None, "", 1, ()),
+        level=item.level,
+        metrics=item.metrics,
+    )
 
 
 def test_an_origin_lists_the_compared_tensor_first_and_all_originals():

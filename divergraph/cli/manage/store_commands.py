@@ -155,9 +155,11 @@ def info_command(store: str | None, as_json: bool) -> None:
 )
 @common
 def repair_command(set_aside: bool, store: str | None, as_json: bool) -> int:
-    """Remove what stopped processes left, and read everything to find damage.
+    """Remove what stopped processes left, write lost tables and databases anew, and read everything
+    to find damage.
 
-    What another process is writing just now stays untouched. Nothing damaged is deleted.
+    Runs of earlier versions get their tables; stopped, it goes on the next time. What another
+    process is writing just now stays untouched. Nothing damaged is deleted.
     Exit code 3 if something damaged stays in its place.
     """
     with opened_to_read(store) as opened_store:
