@@ -32,7 +32,6 @@ from graphstore.embedded.entry_facts import (
     what,
 )
 from graphstore.embedded.folders import Entry, StoreFolder
-from graphstore.embedded.list_places import with_engine_places
 from graphstore.embedded.memory_files import forget, remember, remembered
 from graphstore.embedded.open_databases import OpenDatabases
 from graphstore.embedded.outlines.files import keep, kept, kept_ids
@@ -44,6 +43,7 @@ from graphstore.embedded.refused import (
     check_lists,
     hop_notes,
     with_bounds,
+    with_engine_places,
 )
 from graphstore.embedded.renewal import incomplete, renew
 from graphstore.embedded.repairs import (

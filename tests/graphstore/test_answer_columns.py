@@ -8,8 +8,7 @@ import pytest
 from graphstore.contract import QueryResult
 from graphstore.cypher.returned_names import with_lists_in_order
 from graphstore.embedded.database import _values
-from graphstore.embedded.list_places import with_engine_places
-from graphstore.embedded.refused import with_bounds
+from graphstore.embedded.refused import with_bounds, with_engine_places
 
 
 @pytest.mark.parametrize(
