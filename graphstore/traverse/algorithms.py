@@ -139,8 +139,10 @@ def worst_before(
     only, and earlier by topo. Values at unmeasured ops are meaningless.
     """
     size, sources, targets = len(arrays.ids), _edge_sources(arrays), arrays.successor_ops
-    worst = np.full(size, -np.inf)
     into = measured[targets]
+    if np.all(sources < targets):
+        return _worst_without_loops(sources, targets, into, measured, error)
+    worst = np.full(size, -np.inf)
     direct = into & measured[sources] & (sources < targets)
     np.fmax.at(worst, targets[direct], error[sources[direct]])
     # Not np.unique: its first call imports masked arrays, which costs more than all of this.
@@ -153,6 +155,26 @@ def worst_before(
     answer = np.asarray(worst_errors)
     answer[np.isneginf(answer)] = np.nan
     return answer
+
+
+def _worst_without_loops(
+    sources: Int32, targets: Int32, into: Bool, measured: Bool, error: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """:func:`worst_before` where edges, sorted by source, lead to later ops only: then one pass
+    over those between unmeasured ops is enough, a tenth of the time."""
+    own = np.where(measured & ~np.isnan(error), error, -np.inf)
+    first, on = measured[sources] & ~into, ~measured[sources] & ~into
+    before = np.full(len(own), -np.inf)
+    np.maximum.at(before, targets[first], own[sources[first]])
+    through: list[float] = before.tolist()
+    for source, target in zip(sources[on].tolist(), targets[on].tolist(), strict=True):
+        if through[target] < through[source]:
+            through[target] = through[source]
+    worst = np.full(len(own), -np.inf)
+    passed_on = np.where(measured, own, through)
+    np.maximum.at(worst, targets[into], passed_on[sources[into]])
+    worst[np.isneginf(worst)] = np.nan
+    return worst
 
 
 def _carry_on(
