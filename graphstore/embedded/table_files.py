@@ -8,7 +8,7 @@ from them: a lost, damaged or foreign one is made again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,13 +35,6 @@ def write_table_file(folder: Path, name: str, rows: Any) -> None:
         folder.mkdir(exist_ok=True)
         with (folder / f"{name}{_ENDING}").open("wb") as file:
             write_table(rows, file, compression="zstd")
-
-
-def write_table_files(folder: Path, tables: Iterable[tuple[str, Any]]) -> None:
-    """Write (name, Arrow table or None) to *folder*."""
-    for name, rows in tables:
-        if rows is not None:
-            write_table_file(folder, name, rows)
 
 
 def manifest_of(folder: Path) -> dict[str, object]:
@@ -78,11 +71,6 @@ class TableFiles:
         if not isinstance(folder, str) or Path(folder).name != folder or not files.keys() <= known:
             raise DamagedStoreError("names no tables", where=str(home))
         return cls(home / folder, files)
-
-    @property
-    def bytes(self) -> int:
-        """The length of all files."""
-        return sum(int(str(facts["bytes"])) for facts in self.files.values())
 
     def damaged(self) -> Iterator[Path]:
         """The files that are missing, cut or changed."""
