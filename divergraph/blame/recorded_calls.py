@@ -36,6 +36,9 @@ from graphstore.model import ModelGraph, Op, TensorIO, TensorRef
 from importers.dumps.index import DumpIndex, TensorKey
 from importers.msprobe.unrecorded import INSIDE, KEPT
 
+_BETWEEN = 1e-3
+"""A call whose output has a smaller share of the squared error of an input did not bring it: it
+comes from what stands between, as where a call of golden's is missing."""
 _ENOUGH = 5e-3
 """The list to keep ends where a call has less of the squared error, as with other models."""
 
@@ -108,7 +111,12 @@ def blame_calls(
             hint="name a tensor with --output: divergraph roles RUN lists what was run again",
         )
     return _blame(
-        data, _HandedBack(data.device, parts.measured, brought), ends, exact, keep, came.runs
+        data,
+        _HandedBack(data.device, parts.measured, brought, came.squares),
+        ends,
+        exact,
+        keep,
+        came.runs,
     )
 
 
@@ -130,6 +138,8 @@ class _InputErrors:
         self._dumps = sources.golden_dump, sources.device_dump
         self._executor, self._memory = executor, memory
         self.runs = 0
+        self.squares: dict[TensorKey, float] = {}
+        """The squared errors of what calls read."""
 
     def by_output(
         self, measured: Mapping[TensorRef, _Measured]
@@ -178,7 +188,10 @@ class _InputErrors:
         golden, device = self._both(op, place)
         if golden is None or device is None or golden.dtype.kind != "f":
             return False
-        return golden.shape != device.shape or not np.array_equal(golden, device, equal_nan=True)
+        if golden.shape != device.shape or np.array_equal(golden, device, equal_nan=True):
+            return golden.shape != device.shape
+        self.squares[self._key(op, place)] = _square(device, golden)
+        return True
 
     def _feeds(self, ref: TensorRef, other: str) -> dict[str, Array]:
         fed: dict[str, Array] = {}
@@ -204,9 +217,10 @@ class _HandedBack:
         device: ModelGraph,
         measured: Mapping[TensorRef, _Measured],
         brought: Mapping[TensorRef, Mapping[TensorKey, float]],
+        squares: Mapping[TensorKey, float],
     ) -> None:
         self.ops = device.op_index()
-        self._measured, self._brought = measured, brought
+        self._measured, self._brought, self._squares = measured, brought, squares
         self._order = [op.id for op in reversed(device.ops)]
 
     def known(self) -> Iterable[tuple[TensorRef, _Measured]]:
@@ -244,11 +258,19 @@ class _HandedBack:
             for key, weight in self._brought.get(ref, {}).items():
                 makers = [self._inner(each) for each in self._makers(key)]
                 total = sum(map(self._error, makers))
+                if makers and self._is_between(makers, total, self._squares.get(key, 0.0)):
+                    weights.append((ref, weight))  # nothing is nearer to where it starts
+                    continue
                 for each in makers:
                     weights.append((each, weight * (self._error(each) / total if total else 0.0)))
         total = sum(weight for _, weight in weights)
         # What comes after in time is an owner around it, which adds nothing of its own.
         return [(each, weight / total) for each, weight in weights if total and weight]
+
+    def _is_between(self, makers: Iterable[TensorRef], total: float, square: float) -> bool:
+        """Whether what was read is off by far more than what the *makers* of it gave, all of which
+        are known."""
+        return all(each in self._measured for each in makers) and total < _BETWEEN * square
 
     def _error(self, ref: TensorRef) -> float:
         known = self._measured.get(ref)

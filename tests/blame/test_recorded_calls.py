@@ -56,6 +56,17 @@ def test_an_error_is_handed_back_through_calls_between_ranks(tmp_path):
     assert all(share.share < 0.05 for share in found.shares if "all_reduce" in share.op)
 
 
+def test_a_missing_call_has_its_share_where_its_result_is_read(tmp_path):
+    golden = Job(seed=4, layout="tensor").run(tmp_path / "golden")
+    device = Job(seed=4, layout="tensor", dtype="bfloat16", fault="all_reduce_missing")
+    job = device.run(tmp_path / "job")
+    run = dg.compare(golden, None, job, None, store=str(tmp_path / "store"))
+    found = run.blame(outputs=("rank0/Functional.cross_entropy.0.forward.output.0",))
+    readers = [each for each in found.shares if each.op.endswith("Tensor.__add__.3.forward")]
+    assert readers == list(found.shares[:2])  # of both ranks
+    assert sum(each.share for each in readers) > 0.9
+
+
 def test_roundings_alone_are_spread_over_many_calls(golden, tmp_path):
     run = compared(golden, tmp_path / "job", "", tmp_path / "store")
     found = run.blame(outputs=LOGITS)
