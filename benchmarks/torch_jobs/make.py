@@ -1,29 +1,35 @@
-"""Training steps of small PyTorch models, dumped by msprobe, healthy and with a fault in one call.
+"""Dump training steps of small PyTorch models with msprobe, right ones and faulty ones.
 
-    python benchmarks/torch_jobs/make.py FOLDER
+    python benchmarks/torch_jobs/make.py FOLDER [--task tensor] [--seed 5] [MODEL...]
 
-Needs ``torch`` and ``mindstudio-probe`` from PyPI, in an environment of their own. Makes a folder
-for each model (a convolutional net, an encoder, a mixture of experts, a denoiser): ``golden`` in
-float32, ``bf16`` and ``fp16``, and one for each fault, in bfloat16. A folder is called
-``MODEL-FAULT-CALL``, where the fault sits in that call of its kind, below what msprobe wraps: so
-its inputs are right and its output is wrong.
+Needs torch and mindstudio-probe; nothing else of this benchmark does. Of each model in
+``models.py``: ``golden`` in float32, ``bf16``, ``fp16`` and ``amp`` (parameters in float32, calls
+cast by autocast), and one for each fault, in bfloat16. A folder is called
+``MODEL-NAME-CALL-FAULT``; the fault sits in that call of its kind, below what msprobe wraps: so its
+inputs are right and its output is wrong. ``missing`` takes the call out, and ``weight`` faults sit
+in a module's weight.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
 import torch
-from torch import nn
 from torch.nn import functional
 
+from benchmarks.torch_jobs.models import MODELS
+
 Tensor = torch.Tensor
-TYPES = {"golden": torch.float32, "fp16": torch.float16}
+TYPES = {"golden": torch.float32, "amp": torch.float32, "fp16": torch.float16}
+HEALTHY = ("golden", "bf16", "fp16", "amp")
 
 
 def of_last(made: Tensor, at: int, factor: float) -> Tensor:
@@ -60,185 +66,163 @@ FAULTS = {
     "denoiser": ["conv2d 1 channel", "conv2d 1 no_bias", "group_norm 0 scale", "silu 1 negate",
                  "scaled_dot_product_attention 0 shift", "linear 1 no_bias", "mse_loss 0 scale",
                  "scaled_dot_product_attention 0 lost_channel", "conv2d 2 shift"],
+    "gpt": ["rms_norm 1 eps", "softmax 0 dim", "silu 0 missing", "linear 3 half",
+            "weight 4 stale", "masked_fill 0 shift", "linear 9 scale"],
+    "vit": ["layer_norm 1 eps", "conv2d 0 lost_channel", "gelu 1 missing", "weight 2 stale",
+            "linear 2 half", "layer_norm 0 dim", "tanh 0 scale"],
+    "unet": ["instance_norm 0 eps", "interpolate 0 shift", "elu 0 scale", "pad 0 shift",
+             "leaky_relu 0 negate", "hardswish 0 missing", "group_norm 0 channel"],
+    "speech": ["conv1d 0 no_bias", "glu 0 shift", "prelu 0 scale", "gru 0 scale", "clamp 0 missing",
+               "normalize 0 eps", "weight 3 stale"],
+    "vae": ["conv_transpose2d 0 channel", "mish 0 scale", "softplus 0 negate", "relu6 0 missing",
+            "linear 1 half", "binary_cross_entropy 0 scale"],
+    "clip": ["normalize 0 scale", "layer_norm 0 eps", "multi_head_attention_forward 0 scale", "embedding 0 shift",
+             "weight 1 stale"],
+    "routed": ["gelu 1 negate", "layer_norm 0 eps", "softmax 0 scale", "linear 2 no_bias",
+               "sum 0 scale"],
 }  # fmt: skip
+
+
+def every_channel(*given: Any, **_: Any) -> Tensor:
+    """A linear call whose sum is rounded to 16 bits after four products."""
+    value, weight, *bias = given
+    made = torch.zeros((), dtype=value.dtype)
+    for at in range(0, weight.shape[1], 4):
+        made = made + value[..., at : at + 4] @ weight[:, at : at + 4].T
+    return made if not bias or bias[0] is None else made + bias[0]
+
+
+def owner(name: str) -> Any:
+    """Where PyTorch has the function *name*."""
+    return next(space for space in (functional, torch, Tensor) if hasattr(space, name))
+
+
+def wrong(plain: Callable[..., Any], fault: str, given: tuple[Any, ...], options: Any) -> Any:
+    """What a faulty call gives in place of ``plain(*given, **options)``."""
+    if fault == "missing":
+        return given[0]
+    if fault == "half":
+        return every_channel(*given, **options)
+    if fault == "no_bias":
+        return plain(given[0], given[1], None, *given[3:], **options)
+    if fault == "eps":
+        if "eps" in options:
+            return plain(*given, **{**options, "eps": 0.3})
+        return plain(*(0.3 if type(each) is float and each < 1e-3 else each for each in given))
+    if fault == "dim" and given[0].dim() > 2:
+        turned = given[0].transpose(-2, -1)
+        if plain.__name__ == "layer_norm":
+            turned = given[0].flip(-2).roll(1, -1)
+        return plain(turned, *given[1:], **options).transpose(-2, -1).reshape(given[0].shape) if (
+            plain.__name__ == "softmax") else plain(turned, *given[1:], **options)  # fmt: skip
+    made = plain(*given, **options)
+    if isinstance(made, tuple):
+        return (SPOILT[fault](made[0]), *made[1:])
+    return SPOILT[fault](made)
 
 
 def spoil(name: str, at: int, fault: str) -> None:
     """Make call *at* of a function wrong."""
-    plain, count = getattr(functional, name), iter(range(1 << 30))
+    space, count = owner(name), iter(range(1 << 30))
+    plain = getattr(space, name)
 
-    def called(*given: Any, **options: Any) -> Tensor:
+    def called(*given: Any, **options: Any) -> Any:
         if next(count) != at:
             return plain(*given, **options)
-        if fault == "no_bias":
-            return plain(given[0], given[1], None, *given[3:], **options)
-        return SPOILT[fault](plain(*given, **options))
+        return wrong(plain, fault, given, options)
 
-    setattr(functional, name, called)
-
-
-class Conv(nn.Module):
-    """A convolutional net with two kinds of normalisation, pools and resizing."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
-        self.second = nn.Conv2d(8, 16, 3, stride=2, padding=1, groups=2)
-        self.groups, self.third = nn.GroupNorm(4, 16), nn.Conv2d(16, 16, 3, padding=2, dilation=2)
-        self.head = nn.Linear(16, 10)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = functional.relu(self.norm(self.first(x)))
-        x = functional.gelu(self.groups(self.second(x)))
-        x = functional.max_pool2d(functional.silu(self.third(x)), 2)
-        x = functional.interpolate(x, scale_factor=2, mode="bilinear")
-        return self.head(functional.avg_pool2d(x, 2).mean((2, 3)))
-
-    def data(self, draw: torch.Generator) -> tuple[list[Tensor], Tensor]:
-        return [torch.randn(4, 3, 12, 12, generator=draw)], torch.randint(
-            0, 10, (4,), generator=draw
-        )
+    called.__name__ = name
+    setattr(space, name, called)
 
 
-class Encoder(nn.Module):
-    """Two layers of a transformer, written out, with a pooled output."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.words, self.head = nn.Embedding(50, 32), nn.Linear(32, 7)
-        layer = {"n": nn.LayerNorm(32), "q": nn.Linear(32, 96), "o": nn.Linear(32, 32)}
-        layer |= {"m": nn.LayerNorm(32), "u": nn.Linear(32, 64), "d": nn.Linear(64, 32)}
-        self.layers = nn.ModuleList(nn.ModuleDict(layer) for _ in range(1))
-        self.layers.append(nn.ModuleDict({k: type(v)(*_sizes(v)) for k, v in layer.items()}))
-
-    def forward(self, names: Tensor) -> Tensor:
-        x = self.words(names)
-        for layer in self.layers:
-            batch, length, _ = x.shape
-            parts = layer["q"](layer["n"](x)).chunk(3, -1)
-            q, k, v = (each.reshape(batch, length, 4, 8).transpose(1, 2) for each in parts)
-            scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / 8**0.5
-            mixed = torch.matmul(functional.softmax(scores, -1), v)
-            x = x + layer["o"](mixed.transpose(1, 2).reshape(batch, length, 32))
-            x = x + layer["d"](functional.gelu(layer["u"](layer["m"](x)), approximate="tanh"))
-        return self.head(x.mean(1) + x.std(1))
-
-    def data(self, draw: torch.Generator) -> tuple[list[Tensor], Tensor]:
-        names = torch.randint(0, 50, (3, 10), generator=draw)
-        return [names], torch.randint(0, 7, (3,), generator=draw)
+def optimizer_of(kind: str, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
+    """AdamW, or of some models SGD with momentum, or RMSprop."""
+    if kind in ("unet", "clip"):
+        return torch.optim.SGD(parameters, lr=0.05, momentum=0.9, weight_decay=1e-3, foreach=False)
+    if kind == "speech":
+        return torch.optim.RMSprop(parameters, lr=1e-3, foreach=False)
+    return torch.optim.AdamW(parameters, lr=3e-3, eps=1e-5, foreach=False)
 
 
-def _sizes(layer: nn.Module) -> tuple[int, ...]:
-    return (layer.in_features, layer.out_features) if isinstance(layer, nn.Linear) else (32,)
+def loss_of(made: Tensor, wanted: Tensor, kind: str) -> Tensor:
+    """The loss of the kind of *wanted*."""
+    if kind == "vae":
+        return functional.binary_cross_entropy(made, wanted)
+    if wanted.is_floating_point():
+        return functional.mse_loss(made, wanted)
+    return functional.cross_entropy(made.flatten(0, -2), wanted.flatten())
 
 
-class Experts(nn.Module):
-    """A layer of four experts, two of which each word goes to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.words, self.norm = nn.Embedding(40, 24), nn.RMSNorm(24, eps=1e-6)
-        self.router, self.head = nn.Linear(24, 4, bias=False), nn.Linear(24, 40)
-        self.up = nn.Parameter(torch.randn(4, 24, 48) * 0.2)
-        self.down = nn.Parameter(torch.randn(4, 48, 24) * 0.2)
-
-    def forward(self, names: Tensor) -> Tensor:
-        x = self.words(names)
-        h = self.norm(x)
-        shares = functional.softmax(self.router(h), -1)
-        best, places = torch.topk(shares, 2, -1)
-        best = best / best.sum(-1, keepdim=True)
-        gates = torch.zeros_like(shares).scatter(-1, places, best)
-        inner = functional.silu(torch.einsum("bsd,edf->besf", h, self.up))
-        made = torch.einsum("besf,efd->besd", inner, self.down)
-        return self.head(x + (made * gates.permute(0, 2, 1).unsqueeze(-1)).sum(1))
-
-    def data(self, draw: torch.Generator) -> tuple[list[Tensor], Tensor]:
-        names = torch.randint(0, 40, (2, 9), generator=draw)
-        return [names], torch.randint(0, 40, (2, 9), generator=draw)
-
-
-class Denoiser(nn.Module):
-    """A step of a diffusion model: time, convolutions down and up, attention between."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.time, self.first = nn.Linear(16, 32), nn.Conv2d(4, 32, 3, padding=1)
-        self.norm, self.down = nn.GroupNorm(8, 32), nn.Conv2d(32, 32, 3, stride=2, padding=1)
-        self.query, self.pair = nn.Linear(32, 32), nn.Linear(32, 64)
-        self.up, self.last = nn.ConvTranspose2d(32, 32, 4, stride=2, padding=1), nn.Conv2d(64, 4, 1)
-
-    def forward(self, x: Tensor, step: Tensor) -> Tensor:
-        waves = torch.exp(-9.2 * torch.arange(8) / 8).to(x.dtype)
-        angles = step[:, None].to(x.dtype) * waves
-        when = functional.silu(self.time(torch.cat([angles.sin(), angles.cos()], -1)))
-        wide = functional.silu(self.norm(self.first(x))) + when[:, :, None, None]
-        small = self.down(wide)
-        batch, channels, rows, columns = small.shape
-        words = small.flatten(2).transpose(1, 2)
-        k, v = torch.chunk(self.pair(words), 2, -1)
-        q = self.query(words)
-        mixed = functional.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None])[:, 0]
-        small = small + mixed.transpose(1, 2).reshape(batch, channels, rows, columns)
-        return self.last(torch.cat([self.up(small), wide], 1))
-
-    def data(self, draw: torch.Generator) -> tuple[list[Tensor], Tensor]:
-        image = torch.randn(2, 4, 8, 8, generator=draw)
-        return [image, torch.tensor([3, 70])], torch.randn(2, 4, 8, 8, generator=draw)
-
-
-MODELS: dict[str, type[nn.Module]] = {
-    "conv": Conv, "encoder": Encoder, "experts": Experts, "denoiser": Denoiser,
-}  # fmt: skip
-
-
-def step(folder: Path, kind: str, dtype: torch.dtype) -> None:
-    """One dumped training step with AdamW."""
+def step(folder: Path, kind: str, name: str, options: argparse.Namespace) -> None:
+    """One dumped training step."""
     from msprobe.pytorch import PrecisionDebugger
 
-    torch.manual_seed(5)
+    target, _, rest = name.partition(" ")
+    at, _, fault = rest.partition(" ")
+    if fault and target != "weight" and fault != "missing":
+        spoil(target, int(at), fault)
+    dtype = TYPES.get(name, torch.bfloat16)
+    torch.manual_seed(options.seed)
     torch.set_num_threads(1)
     model = MODELS[kind]().to(dtype)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, eps=1e-5, foreach=False)
-    inputs, wanted = model.data(torch.Generator().manual_seed(6))
-    inputs = [each.to(dtype) if each.is_floating_point() else each for each in inputs]
+    if target == "weight":
+        matrices = [each for each in model.parameters() if each.dim() > 1]
+        with torch.no_grad():
+            matrices[int(at)].add_(torch.randn_like(matrices[int(at)]) * matrices[int(at)].std())
+    optimizer = optimizer_of(kind, model.parameters())
+    inputs, wanted = model.data(torch.Generator().manual_seed(options.seed + 1))
+    inputs = [value.to(dtype) if value.is_floating_point() else value for value in inputs]
     folder.mkdir(parents=True)
-    parts = {"scope": [], "list": [], "data_mode": ["all"]}
-    config = {"task": "tensor", "dump_path": str(folder), "rank": [], "step": [], "level": "mix",
-              "is_deterministic": True, "tensor": parts}  # fmt: skip
+    parts: dict[str, Any] = {"scope": [], "list": [], "data_mode": ["all"]}
+    if options.task == "statistics":
+        parts["summary_mode"] = "statistics"
+    config = {"task": options.task, "dump_path": str(folder), "rank": [], "step": [],
+              "level": "mix", "is_deterministic": True, options.task: parts}  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config))
     debugger = PrecisionDebugger(config_path=str(folder / "config.json"))
     debugger.start(model=model)
-    made = model(*inputs).float()
-    if wanted.is_floating_point():
-        loss = functional.mse_loss(made, wanted)
-    else:
-        loss = functional.cross_entropy(made.flatten(0, -2), wanted.flatten())
+    if fault == "missing":
+        spoil(target, int(at), fault)
+    with torch.autocast("cpu", torch.bfloat16, enabled=name == "amp"):
+        made = model(*inputs)
+    loss = loss_of(made.float(), wanted, kind) + getattr(model, "cost", 0.0)
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     debugger.stop()
 
 
+def jobs(wanted: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Models and what is run of them."""
+    for kind in wanted:
+        for name in (*HEALTHY, *FAULTS[kind]):
+            yield kind, name
+
+
 def main() -> None:
     """Make all jobs, each in a process of its own after the slow imports."""
     from msprobe.pytorch import PrecisionDebugger  # noqa: F401 - imported once, before the forks
 
-    target = Path(sys.argv[1])
-    for kind, faults in FAULTS.items():
-        for name in ("golden", "bf16", "fp16", *faults):
-            folder = target / f"{kind}-{name.replace(' ', '-')}"
-            if folder.exists():
-                continue
-            child = os.fork()
-            if not child:
-                if " " in name:
-                    function, at, fault = name.split()
-                    spoil(function, int(at), fault)
-                step(folder, kind, TYPES.get(name, torch.bfloat16))
-                os._exit(0)
-            _, status = os.waitpid(child, 0)
-            print(folder, "made" if status == 0 else f"failed: {status}")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--task", default="tensor", choices=("tensor", "statistics"))
+    parser.add_argument("--seed", type=int, default=5)
+    parser.add_argument("models", nargs="*", default=[])
+    options = parser.parse_args()
+    for kind, name in jobs(options.models or MODELS):
+        folder = options.folder / f"{kind}-{name.replace(' ', '-')}"
+        if folder.exists():
+            continue
+        child = os.fork()
+        if not child:
+            try:
+                step(folder, kind, name, options)
+            except BaseException as error:  # noqa: BLE001 - the child must not run on
+                print(f"{folder}: {error!r}")
+                os._exit(1)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        print(folder, "made" if status == 0 else f"failed: {status}", flush=True)
 
 
 if __name__ == "__main__":

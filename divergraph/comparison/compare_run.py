@@ -52,6 +52,7 @@ from divergraph.thresholds.doubts import judged_by_checksums, undecided, with_do
 from divergraph.thresholds.recorded.judgement import RecordedJudgement
 from divergraph.thresholds.recorded.laws import broken_laws
 from divergraph.thresholds.recorded.layouts import without_parts
+from divergraph.thresholds.recorded.statistics_only import DumpedStatistics
 from divergraph.thresholds.starts import Starts, starts_by_limits
 from divergraph.thresholds.verdicts import (
     count,
@@ -68,7 +69,6 @@ from graphstore.model import Comparison, Method, Op, Run, TensorIO, TensorRef, V
 from graphstore.traverse.topological_order import graph_arrays
 from importers.dumps.contract import ANY_DUMP, DumpChoice
 from importers.msprobe.importer import runs_in
-from importers.msprobe.job import is_job
 
 _MOST_SAID = 3
 
@@ -295,7 +295,7 @@ class _Comparing:
             outputs,
             self.golden.graph,
             lineage.links,
-            self._broken_laws(lineage),
+            self._statistics(lineage),
         )
         if starts.recorded.verdict is Verdict.LAYOUTS_DIFFER:
             comparisons = without_parts(comparisons)
@@ -339,15 +339,17 @@ class _Comparing:
         data = with_doubt(data, overflow_doubt(self.device_dump.index), first=True)
         return concluded(data, pairs)
 
-    def _broken_laws(self, lineage: Lineage) -> Mapping[str, str]:
-        """The laws that calls between ranks of the device break, and golden's do not."""
-        graph = self.device.graph
-        laws = broken_laws(graph, self.device_dump.index.tensors) if is_job(graph) else {}
-        if not laws:
-            return {}
-        golden = broken_laws(self.golden.graph, self.golden_dump.index.tensors)
-        right = {link.device for link in lineage.links if link.original not in golden}
-        return {op: said for op, said in laws.items() if op in right}
+    def _statistics(self, lineage: Lineage) -> DumpedStatistics | None:
+        """What both dumps have, and the laws that calls of the device break and golden's do not."""
+        if not lineage.recorded:
+            return None
+        device, golden = self.device_dump.index.tensors, self.golden_dump.index.tensors
+        laws = broken_laws(self.device.graph, device)
+        kept = broken_laws(self.golden.graph, golden) if laws else {}
+        right = {link.device for link in lineage.links if link.original not in kept}
+        return DumpedStatistics(
+            {op: said for op, said in laws.items() if op in right}, device, golden
+        )
 
     def _arriving(
         self, lineage: Lineage, compared: Sequence[Comparison], progress: Progress

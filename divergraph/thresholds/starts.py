@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from divergraph.thresholds.recorded.call_pairs import CallPairs
 from divergraph.thresholds.recorded.judgement import RecordedJudgement, judge_calls
+from divergraph.thresholds.recorded.statistics_only import DumpedStatistics
 from divergraph.thresholds.verdicts import worst
 from graphstore.model import (
     UNIT_ROUNDOFF,
@@ -58,13 +59,13 @@ def starts_by_limits(
     outputs: Mapping[str, Sequence[Comparison]],
     golden: ModelGraph | None = None,
     links: Iterable[LineageLink] = (),
-    laws: Mapping[str, str] | None = None,
+    statistics: DumpedStatistics | None = None,
 ) -> Starts:
     """The ops that are over a limit while none of their nearest measured ancestors is. Of two
     recorded runs, *golden* with *links*, the calls that make more error than they read, or break
-    *laws* of calls between ranks."""
+    laws by their own *statistics*."""
     if golden is not None and golden.has_guessed_edges and graph.has_guessed_edges:
-        return calls_by_limits(CallPairs(graph, golden, links, comparisons, laws))
+        return calls_by_limits(CallPairs(graph, golden, links, comparisons, statistics))
     measured, over = measured_ops(arrays, comparisons), over_ops(arrays, comparisons)
     explained = owners_around(graph, {item.op for item in comparisons if item.over})
     first = [arrays.ids[number] for number in first_diverging(arrays, measured, over)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
+from divergraph.thresholds.recorded.statistics_only import DumpedStatistics
 from graphstore.model import (
     Comparison,
     LineageLink,
@@ -12,6 +13,7 @@ from graphstore.model import (
     Op,
     Tensor,
     TensorIO,
+    TensorRef,
 )
 from importers.msprobe.calls import CallName
 from importers.msprobe.job import bodies_of
@@ -23,8 +25,8 @@ _CASTS_BACK = frozenset(
 
 
 class CallPairs:
-    """*device* and *golden*, recorded runs, with the *links* between their calls, and the *laws*
-    that device calls between ranks break by their own statistics, as sentences."""
+    """*device* and *golden*, recorded runs, with the *links* between their calls, and what the
+    *statistics* of their dumps say by themselves."""
 
     def __init__(
         self,
@@ -32,10 +34,10 @@ class CallPairs:
         golden: ModelGraph,
         links: Iterable[LineageLink],
         comparisons: Sequence[Comparison],
-        laws: Mapping[str, str] | None = None,
+        statistics: DumpedStatistics | None = None,
     ) -> None:
         self.device, self.golden = device, golden
-        self.laws = laws or {}
+        self.statistics = statistics or DumpedStatistics()
         self.comparisons = comparisons
         self.ops, self.golden_ops = device.op_index(), golden.op_index()
         self.twins: dict[str, str] = {link.device: link.original for link in links}
@@ -98,6 +100,15 @@ class CallPairs:
                 moved.append(op)
             latest[op.subgraph] = max(latest.get(op.subgraph, -1), numbers[twin])
         return moved
+
+    @cached_property
+    def readers(self) -> Mapping[TensorRef, tuple[str, ...]]:
+        """The device calls that read each tensor that a call made."""
+        found: dict[TensorRef, list[str]] = {}
+        for op in self.device.ops:
+            for ref in op.takes:
+                found.setdefault(ref, []).append(op.id)
+        return {ref: tuple(ops) for ref, ops in found.items()}
 
     @cached_property
     def given(self) -> Mapping[str, Tensor]:

@@ -14,11 +14,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from divergraph.graphs.arrivals import COLLECTIVE
+from divergraph.metrics.limits.quantities import golden_root
 from divergraph.metrics.statistics import BY_CHECKSUM
 from divergraph.text.words import counted
 from divergraph.thresholds.recorded.arguments import unlike_arguments
 from divergraph.thresholds.recorded.call_pairs import CallPairs
-from divergraph.thresholds.recorded.errors import NONE, Error, error_of, is_bound, is_unequal, most
+from divergraph.thresholds.recorded.errors import (
+    BROKEN,
+    NONE,
+    Error,
+    error_of,
+    is_bound,
+    is_unequal,
+    most,
+)
+from divergraph.thresholds.recorded.statistics_only import is_flushed, keeps_places, minds_order
 from graphstore.model import (
     Comparison,
     DType,
@@ -95,7 +105,7 @@ def culprits(pairs: CallPairs, excuse: Callable[[str], str]) -> Culprits:
 class _Search:
     def __init__(self, pairs: CallPairs, excuse: Callable[[str], str]) -> None:
         self._pairs, self._excuse = pairs, excuse
-        self._errors = {id(item): error_of(item) for item in pairs.comparisons}
+        self._errors = {id(item): _error(item) for item in pairs.comparisons}
         self._found = Culprits()
         self._explained: set[str] = set()
         self._said: set[str] = set()
@@ -145,7 +155,11 @@ class _Search:
             return 0.0
         if _chooses(self._pairs.ops[item.op]):
             return error.over_choices(before) * JUMP / _CHOSEN
-        return error.over(before, item.failed)
+        if not is_bound(item):
+            return error.over(before, item.failed)
+        op = self._pairs.ops[item.op]
+        gain = self._pairs.statistics.gain(op, item, self._pairs.twins.get(op.id, ""))
+        return error.over(before, item.failed) / gain
 
     def _control_group(self) -> Mapping[str, float]:
         """By kind of call the limit that its calls of this run set, which are within theirs."""
@@ -168,8 +182,8 @@ class _Search:
         off = [item for item in outputs if item.level in (Level.WARN, Level.FAIL)]
         if op.id not in self._found.causes and op.id not in self._explained:
             label, sentence = self._shifted(op, outputs)
-            if not sentence and op.id in self._pairs.laws:
-                label, sentence = LAW, self._pairs.laws[op.id]
+            if not sentence and op.id in self._pairs.statistics.laws:
+                label, sentence = LAW, self._pairs.statistics.laws[op.id]
             if sentence:
                 self._blame(op, label, sentence)
             elif outputs and self._of_equal_inputs(op, outputs):
@@ -223,7 +237,12 @@ class _Search:
         if any(map(is_bound, off)):  # of less than the errors, so larger ones may stand before it
             if self._found.causes:
                 return
-            is_complete = is_complete and not self._seen_over and before.distance <= _HIDDEN
+            is_complete = (
+                is_complete
+                and not self._found.unexplained
+                and not self._seen_over
+                and before.distance <= _HIDDEN
+            )
             before = most((before, self._so_far))
         times, limit = (
             max(self._times(item, before) for item in off),
@@ -231,7 +250,11 @@ class _Search:
         )
         if is_complete and times >= limit:
             if not self._excuse(op.id) and not self._blame_proved_start(op):
-                self._blame(op, *self._structure(op, inside=True))
+                structure = self._structure(op, inside=True)
+                if structure[0] or not self._may_be_reordered(op, off):
+                    self._blame(op, *structure)
+                else:
+                    self._found.unexplained.append(op.id)
         elif is_complete and not any(item.over and is_bound(item) for item in off):
             self._found.largest = max(self._found.largest, times)
             self._brought(op, off)
@@ -239,6 +262,40 @@ class _Search:
             return
         elif any(item.over for item in off):
             self._found.unexplained.append(op.id)
+
+    @property
+    def _is_decided(self) -> bool:
+        return bool(self._found.causes or self._found.unexplained)
+
+    def _may_be_reordered(self, op: Op, off: Sequence[Comparison]) -> bool:
+        """Whether what *op* gives would be off like that if it read golden's values in another
+        order, which statistics do not show."""
+        pairs = self._pairs
+        read = [item for item in pairs.inputs.get(op.id, ()) if not pairs.is_weight(item)]
+        if not any(map(is_bound, read)) or not minds_order(op):
+            return False
+        if any(self._errors[id(item)] == BROKEN for item in off) or self._is_read_right(op):
+            return False
+        sides = [pairs.statistics.sides(item, pairs.twins[op.id]) for item in off]
+        return not keeps_places([pair for pair in sides if pair is not None])
+
+    def _is_read_right(self, op: Op) -> bool:
+        """Whether other calls that mind the order make of all *op* reads what golden's make."""
+        if op.attrs.get("direction") != "forward":  # sums of gradients have further parts
+            return False
+        others = [
+            [reader for reader in self._pairs.readers.get(ref, ()) if reader != op.id]
+            for ref in op.takes
+        ]
+        return bool(others) and all(map(self._any_right, others))
+
+    def _any_right(self, readers: Sequence[str]) -> bool:
+        for reader in readers:
+            outputs, call = self._made(reader), self._pairs.ops[reader]
+            right = outputs and all(item.level is Level.PASS for item in outputs)
+            if right and call.attrs.get("direction") == "forward" and minds_order(call):
+                return True
+        return False
 
     def _brought(self, op: Op, off: Sequence[Comparison]) -> None:
         """Note where another rank brings an error to a collective call that this rank does not."""
@@ -347,7 +404,7 @@ class _Search:
     def _judge_arrival(self, op: Op, item: Comparison, error: Error) -> None:
         """An input off by more than what made it is: a call between was left out, or is another."""
         source, is_complete = self._source(item)
-        if (not is_complete and self._seen_over) or (is_bound(item) and self._found.causes):
+        if (not is_complete and self._seen_over) or (is_bound(item) and self._is_decided):
             return
         if not item.over and not self._is_felt(op, item):
             return
@@ -485,6 +542,11 @@ class _Search:
     def _weight_items(self) -> Iterator[Comparison]:
         for items in self._pairs.inputs.values():
             yield from (item for item in items if self._pairs.is_weight(item))
+
+
+def _error(item: Comparison) -> Error | None:
+    is_little = item.metrics is not None and is_flushed(item, golden_root(item.metrics))
+    return None if is_little and is_bound(item) else error_of(item)
 
 
 def _between_ranks(missing: Sequence[Op], pairs: CallPairs) -> list[Op]:

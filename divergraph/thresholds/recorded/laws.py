@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from divergraph.execute.translate.torch.collectives import REDUCED, reduction_of
-from graphstore.model import UNIT_ROUNDOFF, DType, DumpTensorRef, ModelGraph, Op, TensorIO
+from divergraph.thresholds.recorded.laws_of_layers import broken_law
+from divergraph.thresholds.recorded.summaries import ADDED, Summary, summary_of
+from graphstore.model import DumpTensorRef, ModelGraph, Op, TensorIO
 from importers.dumps.index import TensorKey
 from importers.msprobe.collectives import GROUP, JOINED, ranks_words
 from importers.msprobe.graph import ARGUMENTS
@@ -24,8 +25,6 @@ _ALIKE = 64
 _DEVIATIONS = 6.0
 """Standard deviations that a mean may be off by. Of 10,000 healthy calls none is further
 (benchmarks/recorded_jobs/laws.py)."""
-_ADDED = 16 * UNIT_ROUNDOFF[DType.FLOAT32]
-"""By how much sums in float32 are off, relative to the size of what is added up."""
 _PASSED = frozenset(f"{JOINED}{name}" for name in ("broadcast", "send", "isend"))
 _GATHERED = frozenset(
     f"{JOINED}{name}" for name in ("all_gather", "all_gather_into_tensor", "_all_gather_base")
@@ -33,50 +32,27 @@ _GATHERED = frozenset(
 _EXCHANGED = frozenset(f"{JOINED}{name}" for name in ("all_to_all", "all_to_all_single"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Summary:
-    """The statistics of a tensor that a rank gives or gets; ``unit`` is the rounding of its type,
-    in which the statistics are written, too."""
-
-    rank: int
-    count: int
-    maximum: float
-    minimum: float
-    mean: float
-    norm: float
-    unit: float
-    checksum: str
-
-    @property
-    def size(self) -> float:
-        """The root mean square."""
-        return self.norm / math.sqrt(self.count)
-
-    @property
-    def mark(self) -> tuple[float | str, ...]:
-        """What is equal if the values are."""
-        return self.checksum or "", self.maximum, self.minimum, self.mean, self.norm
-
-
 def broken_laws(graph: ModelGraph, tensors: Mapping[TensorKey, DumpTensorRef]) -> dict[str, str]:
-    """The calls between ranks of *graph* whose statistics among *tensors* break a law, by op, with
-    the sentence that says so."""
+    """The calls of *graph* whose statistics among *tensors* break a law, by op, with the sentence
+    that says so."""
     found: dict[str, str] = {}
     for op in graph.ops:
-        if RANKS not in op.attrs or op.attrs[RANKS] != op.attrs.get(GROUP):
-            continue
-        operands, results = _sides(op, tensors)
-        if not operands or not results:
-            continue
-        sentence = next(_broken(op, operands, results), "")
+        sentence = _between_ranks(op, tensors) if RANKS in op.attrs else broken_law(op, tensors)
         if sentence:
             found[op.id] = sentence
     return found
 
 
+def _between_ranks(op: Op, tensors: Mapping[TensorKey, DumpTensorRef]) -> str:
+    if op.attrs[RANKS] != op.attrs.get(GROUP):
+        return ""
+    operands, results = _sides(op, tensors)
+    return next(_broken(op, operands, results), "") if operands and results else ""
+
+
 def _sides(
     op: Op, tensors: Mapping[TensorKey, DumpTensorRef]
-) -> tuple[list[_Summary], list[_Summary]]:
+) -> tuple[list[Summary], list[Summary]]:
     """What all ranks give and get; empty where the statistics of one are not all finite."""
     arguments = op.attrs.get(ARGUMENTS, ())
     assert isinstance(arguments, tuple)
@@ -85,10 +61,10 @@ def _sides(
         (TensorIO.INPUT, [str(place) for place in arguments]),
         (TensorIO.OUTPUT, [tensor.name[begin:] for tensor in op.outputs]),
     )
-    sides: list[list[_Summary]] = []
+    sides: list[list[Summary]] = []
     for io, named in places:
         side = [
-            _summary(split_place(place)[0], tensors.get((op.id, io, port)))
+            summary_of(tensors.get((op.id, io, port)), split_place(place)[0])
             for port, place in enumerate(named)
         ]
         sides.append([each for each in side if each is not None])
@@ -97,20 +73,7 @@ def _sides(
     return sides[0], sides[1]
 
 
-def _summary(rank: int, ref: DumpTensorRef | None) -> _Summary | None:
-    statistics = None if ref is None else ref.statistics
-    if ref is None or statistics is None or not statistics.count:
-        return None
-    numbers = statistics.maximum, statistics.minimum, statistics.mean, statistics.norm
-    finite = [number for number in numbers if number is not None and math.isfinite(number)]
-    if len(finite) < len(numbers):
-        return None
-    maximum, minimum, mean, norm = finite
-    unit = UNIT_ROUNDOFF.get(ref.dtype or DType.FLOAT32, 0.0)
-    return _Summary(rank, statistics.count, maximum, minimum, mean, norm, unit, statistics.checksum)
-
-
-def _broken(op: Op, operands: Sequence[_Summary], results: Sequence[_Summary]) -> Iterator[str]:
+def _broken(op: Op, operands: Sequence[Summary], results: Sequence[Summary]) -> Iterator[str]:
     """The laws that are broken, each as a sentence."""
     if op.type == f"{JOINED}all_reduce_coalesced":
         for given, got in zip(_by_rank(operands), _by_rank(results), strict=False):
@@ -135,15 +98,15 @@ def _broken(op: Op, operands: Sequence[_Summary], results: Sequence[_Summary]) -
         yield from _of_parts(operands, results, "the ranks got")
 
 
-def _by_rank(tensors: Sequence[_Summary]) -> list[tuple[_Summary, ...]]:
+def _by_rank(tensors: Sequence[Summary]) -> list[tuple[Summary, ...]]:
     """Lists of ranks by place: what each rank has at the first one, at the second, and so on."""
-    ranks: dict[int, list[_Summary]] = {}
+    ranks: dict[int, list[Summary]] = {}
     for each in tensors:
         ranks.setdefault(each.rank, []).append(each)
     return list(zip(*ranks.values(), strict=False))
 
 
-def _unequal(results: Sequence[_Summary]) -> Iterator[str]:
+def _unequal(results: Sequence[Summary]) -> Iterator[str]:
     """All ranks of a group get the same."""
     marks = Counter(each.mark for each in results)
     if len(marks) < 2:
@@ -156,7 +119,7 @@ def _unequal(results: Sequence[_Summary]) -> Iterator[str]:
         yield "the ranks got different results, which are equal of such a call"
 
 
-def _of_lists(operands: Sequence[_Summary], results: Sequence[_Summary]) -> Iterator[str]:
+def _of_lists(operands: Sequence[Summary], results: Sequence[Summary]) -> Iterator[str]:
     """Each rank gets a list of what all gave."""
     for number, result in enumerate(results):
         giver = operands[number % len(operands)]
@@ -165,7 +128,7 @@ def _of_lists(operands: Sequence[_Summary], results: Sequence[_Summary]) -> Iter
 
 
 def _of_reduction(
-    kind: str, operands: Sequence[_Summary], results: Sequence[_Summary]
+    kind: str, operands: Sequence[Summary], results: Sequence[Summary]
 ) -> Iterator[str]:
     count = len(operands)
     if kind in ("MAX", "MIN"):
@@ -180,7 +143,7 @@ def _of_reduction(
     total = sum(each.mean for each in operands)
     allowed = _rounding(operands, results[0].unit) * share
     for each in results:
-        if abs(each.mean - total * share) <= allowed + _written(each):
+        if abs(each.mean - total * share) <= allowed + each.written:
             continue
         words = f"the mean of what rank {each.rank} got, {each.mean:.4g}, is not"
         right = f"{total * share:.4g} as of the {'sum' if share == 1.0 else 'mean'}"
@@ -188,7 +151,7 @@ def _of_reduction(
 
 
 def _instead(
-    result: _Summary, operands: Sequence[_Summary], total: float, share: float, allowed: float
+    result: Summary, operands: Sequence[Summary], total: float, share: float, allowed: float
 ) -> str:
     """What its mean is that of, if that is the only one that fits. One rank's own values, where
     there are two, are another result than the other's."""
@@ -200,12 +163,12 @@ def _instead(
     fitting = [
         words
         for words, value in guesses.items()
-        if abs(result.mean - value) <= allowed + _written(result)
+        if abs(result.mean - value) <= allowed + result.written
     ]
     return fitting[0] if len(fitting) == 1 else ""
 
 
-def _of_parts(operands: Sequence[_Summary], results: Sequence[_Summary], who: str) -> Iterator[str]:
+def _of_parts(operands: Sequence[Summary], results: Sequence[Summary], who: str) -> Iterator[str]:
     """What is gathered or exchanged keeps extremes, sum and norm."""
     count = sum(each.count for each in operands)
     if sum(each.count for each in results) != count:
@@ -219,31 +182,20 @@ def _of_parts(operands: Sequence[_Summary], results: Sequence[_Summary], who: st
             yield f"the {word} of what {who}, {values}"
     squares = [sum(e.norm**2 for e in side) for side in (results, operands)]
     # A norm is rounded to its type, and its square errs twice as much.
-    unit = results[0].unit + _ADDED
-    allowed = 4 * unit * max(squares) + 2 * _least(results[0]) * math.sqrt(max(squares))
+    unit = results[0].unit + ADDED
+    allowed = 4 * unit * max(squares) + 2 * results[0].least * math.sqrt(max(squares))
     if abs(squares[0] - squares[1]) > allowed:
         yield f"the norm of what {who} is not that of what was given"
     sums = [sum(e.mean * e.count for e in side) for side in (results, operands)]
-    if abs(sums[0] - sums[1]) > sum(_written(e) * e.count for e in (*results, *operands)):
+    if abs(sums[0] - sums[1]) > sum(e.written * e.count for e in (*results, *operands)):
         yield f"the sum of what {who} is not that of what was given"
 
 
-def _rounding(operands: Sequence[_Summary], unit: float) -> float:
+def _rounding(operands: Sequence[Summary], unit: float) -> float:
     """By how much the mean of a sum over ranks may be off: each step rounds, by its partial sum at
     most the sum of all sizes, and the statistics are rounded."""
     count, steps = operands[0].count, len(operands) - 1
     coherent = sum(each.size for each in operands)
     own = math.sqrt(min(count, _ALIKE))
-    written = sum(map(_written, operands))
+    written = sum(each.written for each in operands)
     return _DEVIATIONS * unit * coherent * math.sqrt(max(steps, 1)) / own + written
-
-
-def _written(summary: _Summary) -> float:
-    """By how much a mean is off as it is written: added up in float32, rounded to its type, in
-    float16 to no less than its least number."""
-    return summary.unit * abs(summary.mean) + _ADDED * summary.size + _least(summary)
-
-
-def _least(summary: _Summary) -> float:
-    """The least number of float16, halved; nothing of other types."""
-    return 2.0**-25 if summary.unit == UNIT_ROUNDOFF[DType.FLOAT16] else 0.0

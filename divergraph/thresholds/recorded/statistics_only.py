@@ -1,0 +1,109 @@
+"""What statistics hide, and how far rounding alone moves what they show.
+
+Values in another order have the same statistics. The next call that mixes places makes other
+values of them, and looks guilty where the one before is. So such a call is blamed only where its
+own output shows that it was fed golden's values: one extreme is golden's still, or all statistics
+are golden's times a number, or another reader of the same tensor is right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from divergraph.thresholds.recorded.call_laws import plain_name
+from divergraph.thresholds.recorded.laws_of_layers import IN_ANY_ORDER
+from divergraph.thresholds.recorded.summaries import Summary, summary_of
+from graphstore.model import Comparison, DType, DumpTensorRef, Op, TensorIO
+from importers.dumps.index import TensorKey
+from importers.msprobe.graph import ARGUMENTS
+
+_SAME = 2.0**-8
+"""Two extremes nearer than this, relative to the larger of all four, are one value, rounded."""
+_ALIKE = 0.25
+"""The other extreme must not be off by more: two extremes may be equal by chance."""
+_TIMES = 0.02
+"""Ratios of statistics nearer than this are one factor."""
+_FLUSHED = 2.0**-14
+"""The least normal number of float16: of tensors that are smaller little is left."""
+_SUMS = frozenset({"add", "radd", "sub", "rsub", "subtract", "lerp", "addcmul", "sum", "mean"})
+
+
+@dataclass(frozen=True, slots=True)
+class DumpedStatistics:
+    """The tensors that two dumps have, the device's and golden's, by op, and the ``laws`` that
+    device calls break by their own statistics, as sentences."""
+
+    laws: Mapping[str, str] = field(default_factory=dict)
+    device: Mapping[TensorKey, DumpTensorRef] = field(default_factory=dict)
+    golden: Mapping[TensorKey, DumpTensorRef] = field(default_factory=dict)
+
+    def sides(self, item: Comparison, twin: str) -> tuple[Summary, Summary] | None:
+        """The statistics of a compared output and of golden's, of the call *twin*; None where a
+        side has values, or a statistic that is not finite."""
+        device = summary_of(self.device.get((item.op, item.io, item.port)))
+        port = item.port if item.golden is None else item.golden.port
+        golden = summary_of(self.golden.get((twin, item.io, port)))
+        return None if device is None or golden is None else (device, golden)
+
+    def gain(self, op: Op, item: Comparison, twin: str) -> float:
+        """By how much rounding of what *op* reads is more, relative to output *item*: what is added
+        up may cancel. 1 where nothing is, or nothing tells."""
+        sides = self.sides(item, twin) if item.io is TensorIO.OUTPUT else None
+        output = None if sides is None else sides[1]
+        if output is None:
+            return 1.0
+        is_back = op.type.endswith((".backward", ".parameters_grad"))
+        is_bias = is_back and len(output.shape) < 2  # a sum over all other axes of the gradient
+        if not is_bias and plain_name(op.type) not in _SUMS:
+            return 1.0
+        places = op.attrs.get(ARGUMENTS, ())
+        ports = range(len(places) if isinstance(places, tuple) else 1)
+        read = [summary_of(self.device.get((op.id, TensorIO.INPUT, port))) for port in ports]
+        known = [each for each in read if each is not None]
+        if not known:
+            return 1.0
+        is_mean = op.type == "mean"
+        sizes = (
+            each.size * (1.0 if is_mean else max(each.count / output.count, 1.0)) for each in known
+        )
+        return max(1.0, max(sizes) / output.size) if output.norm else math.inf
+
+
+def is_flushed(item: Comparison, size: float) -> bool:
+    """Whether *item* is a tensor of float16 with golden values, of root mean square *size*, that
+    this type hardly holds."""
+    return item.device_dtype is DType.FLOAT16 and size < _FLUSHED
+
+
+def minds_order(op: Op) -> bool:
+    """Whether *op* may make other statistics of the same values in another order."""
+    return op.attrs.get("direction") != "forward" or plain_name(op.type) not in IN_ANY_ORDER
+
+
+def keeps_places(sides: Sequence[tuple[Summary, Summary]]) -> bool:
+    """Whether outputs, pairs of the device's and golden's, differ as values in another order would
+    not make them: in places, or by a factor."""
+    return any(_has_same_end(*pair) or _is_multiple(*pair) for pair in sides if pair[0].count > 1)
+
+
+def _has_same_end(device: Summary, golden: Summary) -> bool:
+    most = max(device.largest, golden.largest)
+    ends = (device.maximum, golden.maximum), (device.minimum, golden.minimum)
+    is_alike = all(abs(one - other) <= _ALIKE * most for one, other in ends)
+    return is_alike and any(
+        abs(one) > _SAME * most and abs(one - other) <= _SAME * most for one, other in ends
+    )
+
+
+def _is_multiple(device: Summary, golden: Summary) -> bool:
+    for turned in (golden, None):
+        high, low = (golden.maximum, golden.minimum) if turned else (golden.minimum, golden.maximum)
+        if not high or not low or not golden.norm:
+            continue
+        ratios = device.maximum / high, device.minimum / low
+        times = device.norm / golden.norm
+        if all(abs(abs(each) / times - 1) <= _TIMES for each in ratios) if times else False:
+            return (ratios[0] > 0) is (turned is not None)
+    return False
