@@ -76,8 +76,8 @@ FAULTS = {
                "normalize 0 eps", "weight 3 stale"],
     "vae": ["conv_transpose2d 0 channel", "mish 0 scale", "softplus 0 negate", "relu6 0 missing",
             "linear 1 half", "binary_cross_entropy 0 scale"],
-    "clip": ["normalize 0 scale", "layer_norm 0 eps", "multi_head_attention_forward 0 scale", "embedding 0 shift",
-             "weight 1 stale"],
+    "clip": ["normalize 0 scale", "layer_norm 0 eps", "embedding 0 shift", "weight 1 stale",
+             "multi_head_attention_forward 0 scale"],
     "routed": ["gelu 1 negate", "layer_norm 0 eps", "softmax 0 scale", "linear 2 no_bias",
                "sum 0 scale"],
 }  # fmt: skip

@@ -79,6 +79,7 @@ class _Search:
 
     def __post_init__(self) -> None:
         self.explaining = Explaining(self.run)
+        self._ops = self.run.inputs.data.device.op_index()
 
     def all(self) -> tuple[PreparedRun, Misshapen]:
         number = graph_arrays(self.run.inputs.data.device).number
@@ -103,7 +104,7 @@ class _Search:
         run = self.run.with_misshapen({*self._seen, output})
         (group,) = run.groups_of([output])
         device = run.values.device(output)
-        if device is None:
+        if device is None or self._is_of_a_node(output.op):
             return
         if group.is_passthrough is not None:
             if group.is_passthrough in self._seen:
@@ -124,6 +125,13 @@ class _Search:
             self.unrun[output] = _behind(group)
         else:
             self._convict(group, feeds, device, reference)
+
+    def _is_of_a_node(self, op_id: str) -> bool:
+        """Whether it is the way back of a function: the entry is that of its last node of autograd,
+        which in another kernel may have another shape."""
+        op = self._ops[op_id]
+        is_function = op.attrs.get("kind") in ("Functional", "Tensor", "Torch")
+        return is_function and op.attrs.get("direction") == "backward"
 
     def _convict(
         self, group: Group, feeds: Mapping[str, Array], device: Array, reference: Array

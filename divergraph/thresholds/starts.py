@@ -99,7 +99,11 @@ def calls_by_limits(pairs: CallPairs) -> Starts:
     choices: dict[str, str] = {}
 
     def excuse(op: str) -> str:
-        if why := _why(pairs.ops[op].type, pairs.outputs.get(op, ())):
+        call = pairs.ops[op]
+        inside = [
+            tensor.dtype for before in pairs.before(call) for tensor in pairs.ops[before].outputs
+        ]
+        if why := _why(call.type, pairs.outputs.get(op, ()), inside):
             choices[op] = why
         return why
 
@@ -118,14 +122,15 @@ def _inputs_over(comparisons: Sequence[Comparison]) -> dict[str, bool]:
     return inputs_over
 
 
-def _why(op_type: str, outputs: Sequence[Comparison]) -> str:
-    """Why no output over a limit is a fault, or None. A limit set by the user always counts."""
+def _why(op_type: str, outputs: Sequence[Comparison], inside: Sequence[DType | None] = ()) -> str:
+    """Why no output over a limit is a fault, or None. A limit set by the user always counts.
+    *inside* are types it was computed in, which autocast makes others than that of the output."""
     reason = ""
     for item in outputs:
         if item.over:
             built_in = item.limit.startswith(_BUILT_IN)
             reason = chose_otherwise(op_type, item, outputs) if built_in else ""
-            reason = reason or (_cancelled(op_type, item, outputs) if built_in else "")
+            reason = reason or (_cancelled(op_type, item, outputs, inside) if built_in else "")
             if not reason:
                 return ""
     return reason
@@ -227,10 +232,16 @@ def chose_otherwise(op_type: str, item: Comparison, outputs: Sequence[Comparison
     return ""
 
 
-def _cancelled(op_type: str, item: Comparison, outputs: Sequence[Comparison]) -> str:
+def _cancelled(
+    op_type: str,
+    item: Comparison,
+    outputs: Sequence[Comparison],
+    inside: Sequence[DType | None],
+) -> str:
     """Why the difference of a weight's gradient can be rounding alone, in words: softmax does not
     see the bias of keys, so its gradient is a sum in which nothing but rounding is left."""
-    units = [UNIT_ROUNDOFF.get(dtype) for dtype in (item.device_dtype, item.golden_dtype) if dtype]
+    types = (item.device_dtype, item.golden_dtype, *inside)
+    units = [UNIT_ROUNDOFF.get(dtype) for dtype in types if dtype]
     if not op_type.endswith(".parameters_grad") or item.metrics is None or None in units:
         return ""
     largest = max(map(_golden_size, outputs), default=0.0)

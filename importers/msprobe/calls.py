@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from graphstore.model import AttrValue, DType, Shape
+from importers.dumps.msprobe.entries import PARAMETERS_GRAD, gradients_in_order
 from importers.kept import MAX_ITEMS, kept_text
 from importers.number_formats import CHECKSUMS, named_dtype
 
@@ -29,7 +30,7 @@ INFERRED = "inferred"
 _DEBUG = "debug"
 """How the names of variables end that a user saved."""
 
-_WAYS = ("forward", "backward", "parameters_grad")
+_WAYS = ("forward", "backward", PARAMETERS_GRAD)
 _STATISTICS = ("Max", "Min", "Mean", "Norm")
 _LARGEST = (1 << 63) - 1
 
@@ -134,8 +135,9 @@ def call_of(full: str, entry: Any) -> Call:
     attrs: dict[str, AttrValue] = {"kind": name.kind}
     if name.way:
         attrs["direction"] = name.way
-    if name.way == "parameters_grad":
-        return Call(name, outputs=tuple(_tensors(entry, full, attrs)), attrs=attrs)
+    if name.way == PARAMETERS_GRAD:
+        gradients = gradients_in_order(full, entry)
+        return Call(name, outputs=tuple(_tensors(gradients, full, attrs)), attrs=attrs)
     inputs = [
         tensor
         for part in ("input_args", "input_kwargs", "input")

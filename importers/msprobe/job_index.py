@@ -112,7 +112,7 @@ def _listed(op: Op, attribute: str) -> tuple[AttrValue, ...]:
 def _tensors_between(places: Places, name: str, entry: Entry) -> Iterator[tuple[TensorKey, Entry]]:
     call = call_of(name, entry)
     for io, tensors in ((TensorIO.INPUT, call.inputs), (TensorIO.OUTPUT, call.outputs)):
-        for tensor, leaf in zip(tensors, tensors_of(entry, io), strict=True):
+        for tensor, leaf in zip(tensors, tensors_of(name, entry, io), strict=True):
             key = places.get((io, tensor.name))
             if key is not None:
                 yield key, leaf

@@ -28,7 +28,12 @@ from divergraph.thresholds.recorded.errors import (
     is_unequal,
     most,
 )
-from divergraph.thresholds.recorded.statistics_only import is_flushed, keeps_places, minds_order
+from divergraph.thresholds.recorded.statistics_only import (
+    gain,
+    is_flushed,
+    keeps_places,
+    minds_order,
+)
 from graphstore.model import (
     Comparison,
     DType,
@@ -155,11 +160,10 @@ class _Search:
             return 0.0
         if _chooses(self._pairs.ops[item.op]):
             return error.over_choices(before) * JUMP / _CHOSEN
-        if not is_bound(item):
-            return error.over(before, item.failed)
         op = self._pairs.ops[item.op]
-        gain = self._pairs.statistics.gain(op, item, self._pairs.twins.get(op.id, ""))
-        return error.over(before, item.failed) / gain
+        way_before = list(self._pairs.before(op))[-1:] if op.type.endswith("_grad") else []
+        read = [each for call in (op.id, *way_before) for each in self._pairs.inputs.get(call, ())]
+        return error.over(before, item.failed) / gain(op, item, read)
 
     def _control_group(self) -> Mapping[str, float]:
         """By kind of call the limit that its calls of this run set, which are within theirs."""

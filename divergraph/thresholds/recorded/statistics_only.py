@@ -12,12 +12,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from divergraph.metrics.limits.quantities import golden_root
 from divergraph.thresholds.recorded.call_laws import plain_name
 from divergraph.thresholds.recorded.laws_of_layers import IN_ANY_ORDER
 from divergraph.thresholds.recorded.summaries import Summary, summary_of
-from graphstore.model import Comparison, DType, DumpTensorRef, Op, TensorIO
+from graphstore.model import Comparison, DType, DumpTensorRef, MetricSet, Op
 from importers.dumps.index import TensorKey
-from importers.msprobe.graph import ARGUMENTS
 
 _SAME = 2.0**-8
 """Two extremes nearer than this, relative to the larger of all four, are one value, rounded."""
@@ -47,28 +47,30 @@ class DumpedStatistics:
         golden = summary_of(self.golden.get((twin, item.io, port)))
         return None if device is None or golden is None else (device, golden)
 
-    def gain(self, op: Op, item: Comparison, twin: str) -> float:
-        """By how much rounding of what *op* reads is more, relative to output *item*: what is added
-        up may cancel. 1 where nothing is, or nothing tells."""
-        sides = self.sides(item, twin) if item.io is TensorIO.OUTPUT else None
-        output = None if sides is None else sides[1]
-        if output is None:
-            return 1.0
-        is_back = op.type.endswith((".backward", ".parameters_grad"))
-        is_bias = is_back and len(output.shape) < 2  # a sum over all other axes of the gradient
-        if not is_bias and plain_name(op.type) not in _SUMS:
-            return 1.0
-        places = op.attrs.get(ARGUMENTS, ())
-        ports = range(len(places) if isinstance(places, tuple) else 1)
-        read = [summary_of(self.device.get((op.id, TensorIO.INPUT, port))) for port in ports]
-        known = [each for each in read if each is not None]
-        if not known:
-            return 1.0
-        is_mean = op.type == "mean"
-        sizes = (
-            each.size * (1.0 if is_mean else max(each.count / output.count, 1.0)) for each in known
-        )
-        return max(1.0, max(sizes) / output.size) if output.norm else math.inf
+
+def gain(op: Op, item: Comparison, read: Sequence[Comparison]) -> float:
+    """By how much rounding of what *op* has *read* is more, relative to its output *item*: what is
+    added up may cancel. 1 where nothing is, or nothing tells."""
+    metrics, is_back = item.metrics, op.type.endswith((".backward", ".parameters_grad"))
+    shape = op.outputs[item.port].shape if 0 <= item.port < len(op.outputs) else None
+    is_bias = is_back and shape is not None and len(shape) < 2  # a sum along all other axes
+    known = [each.metrics for each in read if each.metrics is not None]
+    if metrics is None or not known or not (is_bias or plain_name(op.type) in _SUMS):
+        return 1.0
+    output = golden_root(metrics)
+    sizes = [
+        _size(each)
+        * (1.0 if op.type == "mean" else max(each.elements / max(metrics.elements, 1), 1.0))
+        for each in known
+    ]
+    largest = max((size for size in sizes if not math.isnan(size)), default=0.0)
+    return max(1.0, largest / output) if output > 0.0 else math.inf
+
+
+def _size(metrics: MetricSet) -> float:
+    """Golden's root mean square; at least its mean, where rounding hides the deviation from it."""
+    root = golden_root(metrics)
+    return abs(metrics.standard_deviation[2]) if math.isnan(root) else root
 
 
 def is_flushed(item: Comparison, size: float) -> bool:

@@ -42,6 +42,7 @@ from importers.dumps.index import (
     open_dump,
     shown,
 )
+from importers.dumps.msprobe.entries import gradients_in_order
 from importers.file_parts import read_at
 from importers.json_faults import json_fault
 from importers.number_formats import CHECKSUMS, named_dtype
@@ -126,12 +127,12 @@ def read_call(path: Path, name: str) -> Entry | None:
     return entry if isinstance(entry, dict) else None
 
 
-def tensors_of(entry: Entry, io: TensorIO) -> Iterator[Entry]:
-    """The tensors of one call's inputs or outputs in order; what is no tensor is left
+def tensors_of(name: str, entry: Entry, io: TensorIO) -> Iterator[Entry]:
+    """The tensors of the inputs or outputs of the call *name* in order; what is no tensor is left
     out and does not count. The gradients of parameters are outputs."""
-    if not any(name in entry for names in _SECTIONS.values() for name in names):
+    if not any(section in entry for names in _SECTIONS.values() for section in names):
         if io is TensorIO.OUTPUT:
-            yield from _leaves(entry, _MAX_DEPTH)
+            yield from _leaves(gradients_in_order(name, entry), _MAX_DEPTH)
         return
     for section in _SECTIONS[io]:
         yield from _leaves(entry.get(section), _MAX_DEPTH)
@@ -158,7 +159,7 @@ def call_tensors(
 
 def _keyed(op: str, entry: Entry) -> Iterator[tuple[TensorKey, Entry]]:
     for io in TensorIO:
-        for port, leaf in enumerate(tensors_of(entry, io)):
+        for port, leaf in enumerate(tensors_of(op, entry, io)):
             yield (op, io, port), leaf
 
 

@@ -28,7 +28,9 @@ from importers.dumps.arrays.torch_file import read_torch
 from importers.dumps.bare.index import find_tensors
 from importers.dumps.detect import scan_dumps
 from importers.dumps.index import DamagedError, open_dump
+from importers.dumps.msprobe.index import scan_msprobe
 from importers.dumps.read import read_array
+from importers.msprobe.importer import MsprobeImporter
 
 OUT, IN = TensorIO.OUTPUT, TensorIO.INPUT
 CALL = "Functional.conv2d.0.forward"
@@ -383,3 +385,24 @@ def test_tensors_of_8_bit_floats_are_read(tmp_path, kind, bits):
         tensor = read_torch(fd, size)
     assert tensor.dtype == kind
     np.testing.assert_array_equal(read_array(tensor.ref(path, ("t", OUT, 0))), np.ones((2, 3)))
+
+
+def test_gradients_of_parameters_are_in_one_order_whichever_came_first(tmp_path):
+    shapes = {"weight": [10, 32], "bias": [10]}
+    orders = []
+    for number, names in enumerate((["weight", "bias"], ["bias", "weight"])):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        said = {"type": "torch.Tensor", "dtype": "torch.float32", "Max": 1.0, "Min": 0.0,
+                "Mean": 0.5, "Norm": 2.0}  # fmt: skip
+        entry = {name: [{**said, "shape": shapes[name]}] for name in names}
+        name = "Module.head.Linear.parameters_grad.0"
+        content = {"task": "statistics", "level": "L0", "data": {name: entry}}
+        (folder / "dump.json").write_text(json.dumps(content))
+        graph = MsprobeImporter().read(folder)
+        (op,) = graph.ops
+        index = scan_msprobe(folder, graph)
+        dumped = [index.tensors[op.id, TensorIO.OUTPUT, port].shape for port in (0, 1)]
+        assert dumped == [tensor.shape for tensor in op.outputs]
+        orders.append(dumped)
+    assert orders == [[(10, 32), (10,)]] * 2
