@@ -293,5 +293,5 @@ def coverage_remark(graph: ModelGraph, splits: Mapping[TensorRef, ErrorSplit]) -
 
 def _is_outside(op: Op) -> bool:
     """Whether *op* is a module that is no call of PyTorch's own: its calls inside are."""
-    is_module = op.attrs.get("kind") == "Module"
+    is_module = op.attrs.get("kind") in ("Module", "Cell")
     return is_module and op.type not in ROWS

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
 import divergraph as dg
-from graphstore.model import Verdict
+from graphstore.model import Framework, Verdict
 from importers.registry import read_graph
 
 DATA = Path(__file__).parents[1] / "data/torch"
@@ -34,3 +37,44 @@ def test_inputs_have_the_sources_that_were_recorded():
         assert ops[f"{reader}.0.forward"].inputs[0].producer.op == ops[f"{maker}.0.forward"].id
     linear = ops["Functional.linear.0.forward"]
     assert linear.inputs[1].tensor == "Module.0.Linear.forward.0.parameters.weight"
+
+
+def as_mindspore(source: Path, target: Path) -> Path:
+    """The step *source* in the names that msprobe has for calls of MindSpore, which does not say
+    which tensor a call reads."""
+    folder = target / "step0/rank0"
+    shutil.copytree(source / "step0/rank0", folder)
+    kinds = {"Torch": "Mint", "Functional": "MintFunctional", "Module": "Cell", "Linear": "Dense"}
+    for name in ("dump.json", "construct.json"):
+        content = json.loads((folder / name).read_text(), object_hook=without_source)
+        text = re.sub(
+            r'"(?:Torch|Functional|Module)\.[^"]*"',
+            lambda call: (
+                f'"{".".join(kinds.get(part, part) for part in call[0][1:-1].split("."))}"'
+            ),
+            json.dumps(content),
+        )
+        text = text.replace('"torch.Tensor"', '"mindspore.Tensor"').replace('"torch.', '"')
+        text = text.replace('"framework": "pytorch"', '"framework": "mindspore"')
+        (folder / name).write_text(text)
+    return target
+
+
+def without_source(entry: dict[str, object]) -> dict[str, object]:
+    return {key: value for key, value in entry.items() if key != "source"}
+
+
+def test_calls_of_mindspore_are_run_again_beside_those_of_pytorch(tmp_path):
+    device = as_mindspore(DATA / "faulty", tmp_path / "device")
+    golden = as_mindspore(DATA / "golden", tmp_path / "golden")
+    for right in (golden, DATA / "golden"):
+        run = dg.compare(right, None, device, None)
+        assert run.data.device.framework is Framework.MINDSPORE
+        linked = {link.device for link in run.data.links}
+        unlinked = [op.type for op in run.data.device.ops if op.id not in linked]
+        assert unlinked == ["float.backward"]  # of bfloat16 alone
+        (origin,) = run.data.origins
+        assert origin.op.endswith("MintFunctional.layer_norm.0.forward")
+        assert origin.cause == "eps 0.1, golden 1e-05"
+        (line,) = [each for each in run.data.run.warnings if "were run again" in each]
+        assert not line.startswith("0 of")

@@ -29,6 +29,9 @@ from importers.msprobe.job import RANK, RANKS, split_rank
 
 _MODULES = ("Module", "Cell")
 _WRAPPER = "module"  # DistributedDataParallel and the like call what they wrap so
+_OTHER_NAMES = {"dense": "linear", "bidense": "bilinear", "equal": "eq", "swapaxes": "transpose",
+                "gather_elements": "gather"}  # fmt: skip
+"""What MindSpore calls otherwise than PyTorch."""
 _FEWEST = 0.5
 """Share of the device's calls that must have a twin: runs of other frameworks have other calls, and
 values tell more of them."""
@@ -94,6 +97,17 @@ def plain_name(name: str) -> str:
     return rank + ".".join(parts)
 
 
+def _place(name: str) -> str:
+    """Where the module of a call is, without its class: MindSpore's Dense is PyTorch's Linear."""
+    rank, own = split_rank(plain_name(name))
+    parts = own.split(".")
+    for way in ("forward", "backward", "parameters_grad"):
+        if parts[0] in _MODULES and way in parts[2:]:
+            at = parts.index(way, 2)
+            return rank + ".".join((*parts[1 : at - 1], *parts[at:]))
+    return rank + own
+
+
 @dataclass
 class _Pairing:
     golden: ModelGraph
@@ -105,9 +119,9 @@ class _Pairing:
         """Find all twins, those of *pairs* first."""
         for op, golden_op in pairs:
             self._take(op, golden_op)
-        named = {plain_name(op.name): op for op in reversed(self.golden.ops)}
+        named = {_place(op.name): op for op in reversed(self.golden.ops) if _is_module(op)}
         for op in self.device.ops:
-            twin = named.get(plain_name(op.name))
+            twin = named.get(_place(op.name))
             if twin is not None and _is_module(op):
                 self._take(op, twin)
         for device, golden in self._bodies():
@@ -228,12 +242,12 @@ def _there(ops: Iterable[Op]) -> list[Op]:
 def _by_body(graph: ModelGraph) -> dict[str, list[Op]]:
     ops: dict[str, list[Op]] = {}
     for op in _there(graph.ops):
-        ops.setdefault(plain_name(op.subgraph), []).append(op)
+        ops.setdefault(_place(op.subgraph), []).append(op)
     return ops
 
 
 def _shapes(op: Op) -> Hashable:
-    return op.type, own_inputs(op), tuple(tensor.shape for tensor in op.outputs)
+    return _kind(op), own_inputs(op), tuple(tensor.shape for tensor in op.outputs)
 
 
 def _all(op: Op) -> Hashable:
@@ -242,7 +256,8 @@ def _all(op: Op) -> Hashable:
 
 
 def _kind(op: Op) -> Hashable:
-    return op.type
+    name, dot, way = op.type.partition(".")
+    return _OTHER_NAMES.get(name, name) + dot + way
 
 
 _KEYS: tuple[Callable[[Op], Hashable], ...] = (_all, _shapes, _kind)

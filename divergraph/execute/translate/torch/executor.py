@@ -22,16 +22,20 @@ from divergraph.execute.translate.torch.second_engine import run_by_torch, with_
 from graphstore.errors import ExecutionError
 from graphstore.model import Framework, ModelGraph, Op
 
+_FRAMEWORKS = (Framework.PYTORCH, Framework.MINDSPORE)
+
 
 class TorchCallsFactory(TranslatedModelFactory):
-    """Opens recorded runs of PyTorch: each call stands alone, fed what the dump says it read."""
+    """Opens recorded runs of PyTorch and MindSpore: each call stands alone, fed what the dump says
+    it read. ``mint`` is defined as PyTorch is; other calls of MindSpore that mean something else by
+    the same name do not give golden's output, and so count as not run."""
 
     name = "pytorch_calls"
     rows = ROWS
 
     def accepts(self, graph: ModelGraph) -> bool:
-        """Whether *graph* has calls of PyTorch that stand alone."""
-        return graph.format == ALONE and graph.framework is Framework.PYTORCH
+        """Whether *graph* has recorded calls that stand alone."""
+        return graph.format == ALONE and graph.framework in _FRAMEWORKS
 
     def computes(self, op: Op) -> bool:
         """Every call does, but those whose calls inside were recorded: these say what it does."""

@@ -233,7 +233,7 @@ def _matmul_back(call: TorchCall) -> Sequence[str | None]:
     )
 
 
-@row(*_back("linear"), source=_SOURCE)
+@row(*_back("linear", "dense"), source=_SOURCE)
 def _linear_back(call: TorchCall) -> Sequence[str | None]:
     if not (len(call.shape()) == 2 or call.is_by_argument):
         raise call.refused("is of several nodes: its module has the gradient")
@@ -293,13 +293,13 @@ def _repeat_interleave_back(call: TorchCall) -> Sequence[str | None]:
     return call.gradients({"0": total})
 
 
-@row(*_back("Linear"), source="torch.nn.Linear")
+@row(*_back("Linear", "Dense"), source="torch.nn.Linear")
 def _linear_module_back(call: TorchCall) -> Sequence[str | None]:
     weight = call.tensor("parameters.weight", "")
     return call.gradients({"0": call.add("MatMul", call.gradient(), weight)})
 
 
-@row("Linear.parameters_grad", source="torch.nn.Linear")
+@row("Linear.parameters_grad", "Dense.parameters_grad", source="torch.nn.Linear")
 def _linear_parameters(call: TorchCall) -> Sequence[str | None]:
     weight = call.shape("parameters.weight", "")
     gradient = call.piece.reshape(call.gradient(), (-1, weight[0]))

@@ -17,13 +17,13 @@ def _linear(call: TorchCall, weight: str, bias: str | None, rank: int) -> str:
     return found if bias is None else call.add("Add", found, bias)
 
 
-@row("linear", source="torch.nn.functional.linear")
+@row("linear", "dense", source="torch.nn.functional.linear")
 def _linear_call(call: TorchCall) -> Sequence[str]:
     rank = len(call.shape(1, "weight"))
     return [_linear(call, call.tensor(1, "weight"), call.find(2, "bias"), rank)]
 
 
-@row("Linear", "ColumnParallelLinear", "RowParallelLinear", source="torch.nn.Linear")
+@row("Linear", "Dense", "ColumnParallelLinear", "RowParallelLinear", source="torch.nn.Linear")
 def _linear_module(call: TorchCall) -> Sequence[str]:
     if call.type != "Linear":
         raise call.refused("is a part of a product on several ranks")
