@@ -81,7 +81,7 @@ def _tensors(name: str, entry: Leaf, io: TensorIO) -> Iterator[TensorOfCall]:
 
     call = call_of(name, entry)
     tensors = call.inputs if io is TensorIO.INPUT else call.outputs
-    for port, (tensor, leaf) in enumerate(zip(tensors, tensors_of(entry, io), strict=False)):
+    for port, (tensor, leaf) in enumerate(zip(tensors, tensors_of(name, entry, io), strict=False)):
         yield TensorOfCall(name, io, port, leaf, tensor)
 
 

@@ -292,6 +292,19 @@ def slope(function: Any, args: Sequence[Any], at: int, gradient: np.ndarray) -> 
 
 
 SMALL, OTHER = real(2, 3, 4), real(2, 3, 4)
+SHARES = DRAW.uniform(0.1, 0.9, (3, 4)).astype(np.float32)
+TRUTH = (X > 0.2).astype(np.float32)
+TRUE = DRAW.integers(0, 2, (3, 4)).astype(np.float32)
+
+
+def spread_out(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """A transposed convolution with steps of two."""
+    made = np.zeros((len(x), w.shape[1], 2 * (x.shape[2] - 1) + w.shape[2]))
+    for at in range(x.shape[2]):
+        made[..., 2 * at : 2 * at + w.shape[2]] += np.einsum("bi,iok->bok", x[..., at], w)
+    return made
+
+
 BACK: list[tuple[str, Sequence[Any], Mapping[str, Any], Any, Sequence[int]]] = [
     ("Functional.silu", [SMALL], {}, lambda x: x / (1 + np.exp(-x)), [0]),
     ("Functional.gelu", [SMALL], {}, gelu, [0]),
@@ -317,6 +330,36 @@ BACK: list[tuple[str, Sequence[Any], Mapping[str, Any], Any, Sequence[int]]] = [
      lambda x, w, b, *_: convolved(x, w, b.reshape(1, 3), 2, 1), [0, 1, 2]),
     ("Functional.max_pool2d", [real(2, 2, 5, 5), [3, 3]], {"stride": [1, 1]},
      lambda x, _: np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3)).max((-1, -2)), [0]),
+    ("Functional.leaky_relu", [X, 0.2], {}, lambda x, a: np.where(x > 0, x, a * x), [0]),
+    ("Functional.elu", [X, 0.7], {}, lambda x, a: np.where(x > 0, x, a * np.expm1(x)), [0]),
+    ("Functional.hardtanh", [X, -0.5, 0.8], {}, lambda x, low, high: x.clip(low, high), [0]),
+    ("Functional.relu6", [X * 4], {}, lambda x: x.clip(0, 6), [0]),
+    ("Functional.hardswish", [X * 3], {}, lambda x: x * (x / 6 + 0.5).clip(0, 1), [0]),
+    ("Functional.mish", [X], {}, lambda x: x * np.tanh(np.log1p(np.exp(x))), [0]),
+    ("Functional.logsigmoid", [X], {}, lambda x: -np.log1p(np.exp(-x)), [0]),
+    ("Torch.log1p", [np.abs(X)], {}, np.log1p, [0]),
+    ("Torch.square", [X], {}, np.square, [0]),
+    ("Torch.clamp", [X], {"min": -0.4, "max": 0.9}, lambda x: x.clip(-0.4, 0.9), [0]),
+    ("Functional.glu", [real(3, 8)], {}, lambda x: x[:, :4] / (1 + np.exp(-x[:, 4:])), [0]),
+    ("Functional.prelu", [real(2, 3, 4), np.abs(real(3))], {},
+     lambda x, w: np.where(x > 0, x, w[:, None] * x), [0, 1]),
+    ("Functional.binary_cross_entropy", [SHARES, TRUE], {},
+     lambda x, y: -(y * np.log(x) + (1 - y) * np.log(1 - x)).mean(), [0]),
+    ("Functional.binary_cross_entropy_with_logits", [X, TRUTH], {"reduction": "sum"},
+     lambda x, y: (np.log1p(np.exp(x)) - x * y).sum(), [0]),
+    ("Functional.conv_transpose1d", [real(2, 3, 5), real(3, 2, 4), None, 2, 1], {},
+     lambda x, w, *_: spread_out(x, w)[..., 1:-1], [0, 1]),
+    ("Functional.avg_pool1d", [real(2, 2, 7), [3], [2], [1]], {},
+     lambda x, *_: np.stack([np.pad(x, ((0, 0), (0, 0), (1, 1)))[..., at:at + 3].mean(-1)
+                             for at in (0, 2, 4, 6)], -1), [0]),
+    ("Functional.adaptive_avg_pool1d", [real(2, 2, 7), 3], {},
+     lambda x, _: np.stack([x[..., a:b].mean(-1) for a, b in ((0, 3), (2, 5), (4, 7))], -1), [0]),
+    ("Functional.interpolate", [real(2, 2, 4)], {"size": [7], "mode": "nearest"},
+     lambda x: x[..., [0, 0, 1, 1, 2, 2, 3]], [0]),
+    ("Functional.interpolate", [real(2, 2, 4)],
+     {"size": [7], "mode": "linear", "align_corners": True},
+     lambda x: np.stack([(x[..., at // 2] + x[..., (at + 1) // 2]) / 2 for at in range(7)], -1),
+     [0]),
 ]  # fmt: skip
 
 

@@ -3,6 +3,8 @@
 from divergraph.execute.translate.torch import collectives as collectives
 from divergraph.execute.translate.torch import elementwise as elementwise
 from divergraph.execute.translate.torch import gradients as gradients
+from divergraph.execute.translate.torch import gradients_along_axes as gradients_along_axes
+from divergraph.execute.translate.torch import gradients_of_activations as gradients_of_activations
 from divergraph.execute.translate.torch import gradients_of_layers as gradients_of_layers
 from divergraph.execute.translate.torch import indexing as indexing
 from divergraph.execute.translate.torch import losses as losses

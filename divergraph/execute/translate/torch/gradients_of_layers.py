@@ -206,25 +206,3 @@ def _max_pool_back(call: TorchCall) -> Sequence[str | None]:
     nothing = np.zeros(int(np.prod(call.shape(), dtype=np.int64)))
     total = call.add("ScatterElements", nothing, places, gradient, axis=0, reduction="add")
     return call.gradients({"0": call.piece.reshape(call.cast(total), call.shape())})
-
-
-@row("avg_pool2d.backward", "adaptive_avg_pool2d.backward", source=_SOURCE)
-def _average_pool_back(call: TorchCall) -> Sequence[str | None]:
-    image, made = call.shape(), call.gradient_shape()
-    sizes = [whole // max(part, 1) for whole, part in zip(image[2:], made[2:], strict=True)]
-    if call.type == "avg_pool2d":
-        kernel = call.integers(1, "kernel_size")
-        kernel = kernel if len(kernel) > 1 else kernel * 2
-        strides = call.integers(2, "stride", kernel) or kernel
-        strides = strides if len(strides) > 1 else strides * 2
-        if tuple(kernel) != tuple(strides) or any(call.integers(3, "padding", (0,))):
-            raise call.refused("has windows that overlap or reach out")
-        sizes = list(kernel)
-    if any(
-        size * part != whole for size, part, whole in zip(sizes, made[2:], image[2:], strict=True)
-    ):
-        raise call.refused("leaves a rest")
-    share = call.add("Div", call.gradient(), call.constant(float(np.prod(sizes))))
-    spread = call.piece.reshape(share, (*made[:2], made[2], 1, made[3], 1))
-    tiled = call.add("Tile", spread, call.piece.ints(1, 1, 1, sizes[0], 1, sizes[1]))
-    return call.gradients({"0": call.piece.reshape(tiled, image)})

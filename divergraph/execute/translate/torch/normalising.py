@@ -119,6 +119,18 @@ def _batch_norm(call: TorchCall) -> Sequence[str]:
     ]
 
 
+@row("instance_norm", source="torch.nn.functional.instance_norm")
+def _instance_norm(call: TorchCall) -> Sequence[str]:
+    if not call.flag(5, "use_input_stats", default=True):
+        raise call.refused("takes what was seen before, of which the dump has only the end")
+    axes = tuple(range(_BEGIN, len(call.shape())))
+    found = normalised(call, call.tensor(), axes, call.number(7, "eps", EPS))[0]
+    weight, bias = (
+        _by_channel(call, call.find(at, name)) for at, name in ((3, "weight"), (4, "bias"))
+    )
+    return [_scaled(call, found, weight, bias)]
+
+
 @row("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", source="torch.nn.BatchNorm2d")
 def _batch_norm_module(call: TorchCall) -> Sequence[str]:
     names = tuple(map(call.parameter, ("running_mean", "running_var", "weight", "bias")))

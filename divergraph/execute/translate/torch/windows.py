@@ -13,7 +13,7 @@ _BEGIN = 2
 """The first axis behind batch and channels."""
 
 
-def _spatial(call: TorchCall, values: Sequence[int]) -> tuple[int, ...]:
+def along_axes(call: TorchCall, values: Sequence[int]) -> tuple[int, ...]:
     """One number for each axis windows go along; one alone is for all of them."""
     axes = len(call.shape()) - _BEGIN
     return tuple(values) if len(values) == axes else tuple(values) * axes
@@ -43,9 +43,9 @@ def _convolved(call: TorchCall, groups: int, dilation: Sequence[int]) -> str:
         call.tensor(),
         call.tensor(1, "weight"),
         call.find(2, "bias"),
-        strides=_spatial(call, call.integers(3, "stride", (1,))),
-        pads=_spatial(call, pads) * 2,
-        dilations=_spatial(call, dilation),
+        strides=along_axes(call, call.integers(3, "stride", (1,))),
+        pads=along_axes(call, pads) * 2,
+        dilations=along_axes(call, dilation),
         group=groups,
     )
 
@@ -103,11 +103,11 @@ def _transposed(
         call.tensor(),
         call.tensor(1, "weight"),
         call.find(2, "bias"),
-        strides=_spatial(call, call.integers(3, "stride", (1,))),
-        pads=_spatial(call, call.integers(4, "padding", (0,))) * 2,
-        output_padding=_spatial(call, padding),
+        strides=along_axes(call, call.integers(3, "stride", (1,))),
+        pads=along_axes(call, call.integers(4, "padding", (0,))) * 2,
+        output_padding=along_axes(call, padding),
         group=groups,
-        dilations=_spatial(call, dilation),
+        dilations=along_axes(call, dilation),
     )
 
 
@@ -115,9 +115,9 @@ def _window(call: TorchCall) -> dict[str, Any]:
     """The attributes of the window of a pooling; its step is its size where none is given."""
     size = call.integers(1, "kernel_size")
     return {
-        "kernel_shape": _spatial(call, size),
-        "strides": _spatial(call, call.integers(2, "stride", size) or size),
-        "pads": _spatial(call, call.integers(3, "padding", (0,))) * 2,
+        "kernel_shape": along_axes(call, size),
+        "strides": along_axes(call, call.integers(2, "stride", size) or size),
+        "pads": along_axes(call, call.integers(3, "padding", (0,))) * 2,
     }
 
 
@@ -134,7 +134,7 @@ def max_pooled(call: TorchCall) -> tuple[str, ...]:
         2,
         call.tensor(),
         **_window(call),
-        dilations=_spatial(call, call.integers(4, "dilation", (1,))),
+        dilations=along_axes(call, call.integers(4, "dilation", (1,))),
         ceil_mode=int(call.flag(5, "ceil_mode")),
     )
 
@@ -159,7 +159,7 @@ def _average_pool(call: TorchCall) -> Sequence[str]:
      source="torch.nn.functional.adaptive_avg_pool2d")  # fmt: skip
 def _adaptive_pool(call: TorchCall) -> Sequence[str]:
     axes = tuple(range(_BEGIN, len(call.shape())))
-    wanted = _spatial(call, call.integers(1, "output_size"))
+    wanted = along_axes(call, call.integers(1, "output_size"))
     images = call.shape()[_BEGIN:]
     if any(size % max(out, 1) for size, out in zip(images, wanted, strict=True)):
         raise call.refused("has windows of several sizes")

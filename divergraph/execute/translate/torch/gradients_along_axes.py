@@ -1,0 +1,96 @@
+"""Ways back of what averages or resizes each axis by itself: the transposed matrix of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from divergraph.execute.translate.torch.call import TorchCall, row
+from divergraph.execute.translate.torch.windows import along_axes
+
+_SOURCE = "torch.autograd; derivatives of the functions of torch"
+_BEGIN = 2
+
+
+def _pulled_back(call: TorchCall, matrices: Sequence[Array]) -> Sequence[str | None]:
+    """The gradient by what each of *matrices*, of the shape (made, read), was applied to, an axis
+    behind batch and channels each."""
+    found, rank = call.gradient(), len(call.shape())
+    for axis, matrix in enumerate(matrices, start=_BEGIN):
+        order = list(range(rank))
+        order[axis], order[-1] = order[-1], order[axis]
+        turned = call.add("MatMul", call.piece.transpose(found, *order), call.constant(matrix))
+        found = call.piece.transpose(turned, *order)
+    return call.gradients({"0": found})
+
+
+@row("interpolate.backward", "upsample.backward", source=_SOURCE)
+def _interpolate_back(call: TorchCall) -> Sequence[str | None]:
+    how = call.word(3, "mode", "nearest")
+    if how not in ("nearest", "linear", "bilinear", "trilinear") or call.flag(6, "antialias"):
+        raise call.refused(f"resizes by {how}")
+    sizes = list(zip(call.gradient_shape()[_BEGIN:], call.shape()[_BEGIN:], strict=True))
+    given = call.argument(2, "scale_factor")
+    listed = given if isinstance(given, tuple) else (given,) * len(sizes)
+    is_used = not call.flag(5, "recompute_scale_factor")
+    times = [each if is_used and isinstance(each, int | float) else 0.0 for each in listed]
+    is_even = call.flag(4, "align_corners")
+    return _pulled_back(
+        call,
+        [
+            _resizing(made, read, 1 / by if by else read / made, how != "nearest", is_even)
+            for (made, read), by in zip(sizes, times, strict=True)
+        ],
+    )
+
+
+def _resizing(made: int, read: int, step: float, is_linear: bool, is_even: bool) -> Array:
+    """Which share of each value that is read each that is made has."""
+    found = np.zeros((made, read))
+    if is_even:
+        step = (read - 1) / max(made - 1, 1)
+    for place in range(made):
+        if not is_linear:
+            found[place, min(int(place * step), read - 1)] = 1.0
+            continue
+        at = place * step if is_even else max((place + 0.5) * step - 0.5, 0.0)
+        low = min(int(at), read - 1)
+        high = min(low + 1, read - 1)
+        found[place, low] += 1.0 - (at - low)
+        found[place, high] += at - low
+    return found
+
+
+@row("avg_pool1d.backward", "avg_pool2d.backward", "avg_pool3d.backward", source=_SOURCE)
+def _average_pool_back(call: TorchCall) -> Sequence[str | None]:
+    kernel = call.integers(1, "kernel_size")
+    if call.argument(6, "divisor_override") is not None or call.flag(4, "ceil_mode"):
+        raise call.refused("divides by another number, or has windows that reach out")
+    counted = call.flag(5, "count_include_pad", default=True)
+    sizes = along_axes(call, kernel)
+    steps = along_axes(call, call.integers(2, "stride", kernel) or kernel)
+    pads = along_axes(call, call.integers(3, "padding", (0,)))
+    matrices = []
+    for axis, (size, step, pad) in enumerate(zip(sizes, steps, pads, strict=True), start=_BEGIN):
+        matrix = np.zeros((call.gradient_shape()[axis], call.shape()[axis]))
+        for place, shares in enumerate(matrix):
+            begin = place * step - pad
+            inside = shares[max(begin, 0) : begin + size]
+            inside[:] = 1.0 / (size if counted else len(inside))
+        matrices.append(matrix)
+    return _pulled_back(call, matrices)
+
+
+@row("adaptive_avg_pool1d.backward", "adaptive_avg_pool2d.backward", source=_SOURCE)
+def _adaptive_pool_back(call: TorchCall) -> Sequence[str | None]:
+    matrices = []
+    for made, read in zip(call.gradient_shape()[_BEGIN:], call.shape()[_BEGIN:], strict=True):
+        matrix = np.zeros((made, read))
+        for place, shares in enumerate(matrix):
+            begin, end = place * read // made, math.ceil((place + 1) * read / made)
+            shares[begin:end] = 1.0 / (end - begin)
+        matrices.append(matrix)
+    return _pulled_back(call, matrices)
