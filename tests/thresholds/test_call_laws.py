@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from divergraph.metrics.statistics import statistics_of
+from divergraph.thresholds.recorded.call_laws import summary_of
 from divergraph.thresholds.recorded.laws_of_layers import broken_law
 from divergraph.thresholds.recorded.statistics_only import keeps_places
-from divergraph.thresholds.recorded.summaries import summary_of
 from graphstore.model import DType, DumpFormat, DumpTensorRef, Op, Tensor, TensorIO
 from importers.msprobe.graph import ARGUMENTS
 

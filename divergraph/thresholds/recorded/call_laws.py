@@ -13,10 +13,72 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from divergraph.thresholds.recorded.summaries import Summary, summary_of
-from graphstore.model import DumpFormat, DumpTensorRef, Op, TensorIO
+from graphstore.model import UNIT_ROUNDOFF, DType, DumpFormat, DumpTensorRef, Op, TensorIO
 from importers.dumps.index import TensorKey
 from importers.msprobe.graph import ARGUMENTS
+
+ADDED = 16 * UNIT_ROUNDOFF[DType.FLOAT32]
+"""By how much sums in float32 are off, relative to the size of what is added up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The statistics of a tensor that a call of ``rank`` reads or makes; ``unit`` is the rounding
+    of its type, in which the statistics are written, too."""
+
+    rank: int
+    count: int
+    maximum: float
+    minimum: float
+    mean: float
+    norm: float
+    unit: float
+    checksum: str
+    shape: tuple[int, ...] = ()
+
+    @property
+    def size(self) -> float:
+        """The root mean square."""
+        return self.norm / math.sqrt(self.count)
+
+    @property
+    def largest(self) -> float:
+        """The largest value by size."""
+        return max(abs(self.maximum), abs(self.minimum))
+
+    @property
+    def mark(self) -> tuple[float | str, ...]:
+        """What is equal if the values are."""
+        return self.checksum or "", self.maximum, self.minimum, self.mean, self.norm
+
+    @property
+    def written(self) -> float:
+        """By how much a mean is off as it is written: added up in float32, rounded to its type, in
+        float16 to no less than its least number."""
+        return self.unit * abs(self.mean) + ADDED * self.size + self.least
+
+    @property
+    def least(self) -> float:
+        """The least number of float16, halved; nothing of other types."""
+        return 2.0**-25 if self.unit == UNIT_ROUNDOFF[DType.FLOAT16] else 0.0
+
+
+def summary_of(ref: DumpTensorRef | None, rank: int = 0) -> Summary | None:
+    """The statistics of a dumped tensor; None where it has none, or one of them is not finite."""
+    statistics = None if ref is None else ref.statistics
+    if ref is None or statistics is None or not statistics.count:
+        return None
+    numbers = statistics.maximum, statistics.minimum, statistics.mean, statistics.norm
+    finite = [number for number in numbers if number is not None and math.isfinite(number)]
+    if len(finite) < len(numbers):
+        return None
+    maximum, minimum, mean, norm = finite
+    unit = UNIT_ROUNDOFF.get(ref.dtype or DType.FLOAT32, 0.0)
+    return Summary(
+        rank, statistics.count, maximum, minimum, mean, norm, unit, statistics.checksum,
+        tuple(ref.shape or ()),
+    )  # fmt: skip
+
 
 _ROUNDINGS = 4.0
 """Roundings of an extreme: of what a function reads, inside and of what it gives."""
@@ -30,7 +92,7 @@ Range: TypeAlias = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class StatisticBounds:
     """Between which numbers the statistics of an output are; None where nothing tells. ``element``
     is the size of the values they follow from, ``size`` its root mean square."""
 
@@ -107,7 +169,7 @@ class UntoldError(Exception):
     """The dump does not have what a law needs."""
 
 
-_Law: TypeAlias = Callable[[GivenCall, Summary], Bounds]
+_Law: TypeAlias = Callable[[GivenCall, Summary], StatisticBounds]
 LAWS: dict[str, _Law] = {}
 """By the plain name of a call what its first output is bound by."""
 _OF_ALL: set[str] = set()
@@ -117,10 +179,10 @@ _OF_ALL: set[str] = set()
 def law(*names: str, of_all: bool = False) -> Callable[[_Law], _Law]:
     """Put the decorated law into the table under *names*."""
 
-    def put(made: _Law) -> _Law:
-        LAWS.update(dict.fromkeys(names, made))
+    def put(bounds_of: _Law) -> _Law:
+        LAWS.update(dict.fromkeys(names, bounds_of))
         _OF_ALL.update(names if of_all else ())
-        return made
+        return bounds_of
 
     return put
 
@@ -154,7 +216,7 @@ def broken_law(op: Op, tensors: Mapping[TensorKey, DumpTensorRef]) -> str:
     return next(_broken(bounds, output), "")
 
 
-def _broken(bounds: Bounds, output: Summary) -> Iterator[str]:
+def _broken(bounds: StatisticBounds, output: Summary) -> Iterator[str]:
     unit = output.unit
     flushed = _FLUSHED if output.least else 0.0
     element = (_ROUNDINGS * unit + _APPROXIMATE) * bounds.element + flushed
@@ -214,26 +276,26 @@ def times(tensor: Summary, factor: float) -> Summary:
     )  # fmt: skip
 
 
-def same(tensor: Summary) -> Bounds:
+def same(tensor: Summary) -> StatisticBounds:
     """What has the statistics of *tensor*."""
-    return Bounds(
+    return StatisticBounds(
         _exactly(tensor.maximum), _exactly(tensor.minimum), _exactly(tensor.mean),
         _exactly(tensor.norm), tensor.largest, tensor.size,
     )  # fmt: skip
 
 
-def among(tensor: Summary) -> Bounds:
+def among(tensor: Summary) -> StatisticBounds:
     """What has only values of *tensor*, or between them."""
     inside = (tensor.minimum, tensor.maximum)
-    return Bounds(inside, inside, element=tensor.largest)
+    return StatisticBounds(inside, inside, element=tensor.largest)
 
 
-def total(one: Summary, other: Summary, count: int) -> Bounds:
+def total(one: Summary, other: Summary, count: int) -> StatisticBounds:
     """A sum of two tensors, spread to *count* elements."""
     one, other = spread(one, count), spread(other, count)
     largest = max(one.maximum + other.minimum, one.minimum + other.maximum)
     least = min(one.maximum + other.minimum, one.minimum + other.maximum)
-    return Bounds(
+    return StatisticBounds(
         (largest, one.maximum + other.maximum),
         (one.minimum + other.minimum, least),
         _exactly(one.mean + other.mean),

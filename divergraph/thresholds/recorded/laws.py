@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from divergraph.execute.translate.torch.collectives import REDUCED, reduction_of
+from divergraph.thresholds.recorded.call_laws import ADDED, Summary, summary_of
 from divergraph.thresholds.recorded.laws_of_layers import broken_law
-from divergraph.thresholds.recorded.summaries import ADDED, Summary, summary_of
 from graphstore.model import DumpTensorRef, ModelGraph, Op, TensorIO
 from importers.dumps.index import TensorKey
 from importers.msprobe.collectives import GROUP, JOINED, ranks_words
@@ -35,12 +35,12 @@ _EXCHANGED = frozenset(f"{JOINED}{name}" for name in ("all_to_all", "all_to_all_
 def broken_laws(graph: ModelGraph, tensors: Mapping[TensorKey, DumpTensorRef]) -> dict[str, str]:
     """The calls of *graph* whose statistics among *tensors* break a law, by op, with the sentence
     that says so."""
-    found: dict[str, str] = {}
+    sentences: dict[str, str] = {}
     for op in graph.ops:
         sentence = _between_ranks(op, tensors) if RANKS in op.attrs else broken_law(op, tensors)
         if sentence:
-            found[op.id] = sentence
-    return found
+            sentences[op.id] = sentence
+    return sentences
 
 
 def _between_ranks(op: Op, tensors: Mapping[TensorKey, DumpTensorRef]) -> str:
@@ -67,7 +67,7 @@ def _sides(
             summary_of(tensors.get((op.id, io, port)), split_place(place)[0])
             for port, place in enumerate(named)
         ]
-        sides.append([each for each in side if each is not None])
+        sides.append([summary for summary in side if summary is not None])
         if len(sides[-1]) < len(side):
             return [], []
     return sides[0], sides[1]
@@ -84,14 +84,14 @@ def _broken(op: Op, operands: Sequence[Summary], results: Sequence[Summary]) -> 
         yield from _of_reduction(reduction_of(op), operands, results)
     elif op.type in _PASSED:
         (source, *_) = operands
-        off = [each.rank for each in results if each.mark != source.mark]
+        off = [summary.rank for summary in results if summary.mark != source.mark]
         if off:
             yield f"{ranks_words(off)} got another tensor than rank {source.rank} gave"
     elif op.type in _GATHERED:
         if len(results) == len(operands):
             yield from _unequal(results)
-            for each in results:
-                yield from _of_parts(operands, [each], f"rank {each.rank} got")
+            for summary in results:
+                yield from _of_parts(operands, [summary], f"rank {summary.rank} got")
         else:
             yield from _of_lists(operands, results)
     elif op.type in _EXCHANGED:
@@ -101,19 +101,19 @@ def _broken(op: Op, operands: Sequence[Summary], results: Sequence[Summary]) -> 
 def _by_rank(tensors: Sequence[Summary]) -> list[tuple[Summary, ...]]:
     """Lists of ranks by place: what each rank has at the first one, at the second, and so on."""
     ranks: dict[int, list[Summary]] = {}
-    for each in tensors:
-        ranks.setdefault(each.rank, []).append(each)
+    for summary in tensors:
+        ranks.setdefault(summary.rank, []).append(summary)
     return list(zip(*ranks.values(), strict=False))
 
 
 def _unequal(results: Sequence[Summary]) -> Iterator[str]:
     """All ranks of a group get the same."""
-    marks = Counter(each.mark for each in results)
+    marks = Counter(summary.mark for summary in results)
     if len(marks) < 2:
         return
     (usual, most), *_ = marks.most_common()
     if most > len(results) / 2:
-        off = [each.rank for each in results if each.mark != usual]
+        off = [summary.rank for summary in results if summary.mark != usual]
         yield f"{ranks_words(off)} got another result than the {most} others"
     else:
         yield "the ranks got different results, which are equal of such a call"
@@ -132,22 +132,23 @@ def _of_reduction(
 ) -> Iterator[str]:
     count = len(operands)
     if kind in ("MAX", "MIN"):
-        ends = [each.maximum if kind == "MAX" else each.minimum for each in operands]
+        ends = [summary.maximum if kind == "MAX" else summary.minimum for summary in operands]
         wanted = max(ends) if kind == "MAX" else min(ends)
-        for each in results:
-            if (each.maximum if kind == "MAX" else each.minimum) != wanted:
-                yield f"the extreme of rank {each.rank} is not that of what {count} ranks gave"
+        for summary in results:
+            if (summary.maximum if kind == "MAX" else summary.minimum) != wanted:
+                yield f"the extreme of rank {summary.rank} is not that of what {count} ranks gave"
     if kind not in ("SUM", "AVG") or operands[0].count != results[0].count:
         return
     share = 1.0 if kind == "SUM" else 1.0 / count
-    total = sum(each.mean for each in operands)
+    total = sum(summary.mean for summary in operands)
     allowed = _rounding(operands, results[0].unit) * share
-    for each in results:
-        if abs(each.mean - total * share) <= allowed + each.written:
+    for summary in results:
+        if abs(summary.mean - total * share) <= allowed + summary.written:
             continue
-        words = f"the mean of what rank {each.rank} got, {each.mean:.4g}, is not"
+        words = f"the mean of what rank {summary.rank} got, {summary.mean:.4g}, is not"
         right = f"{total * share:.4g} as of the {'sum' if share == 1.0 else 'mean'}"
-        yield f"{words} {right} of {count} ranks{_instead(each, operands, total, share, allowed)}"
+        other = _instead(summary, operands, total, share, allowed)
+        yield f"{words} {right} of {count} ranks{other}"
 
 
 def _instead(
@@ -159,7 +160,7 @@ def _instead(
     other = total / count if share == 1.0 else total
     guesses = {f": a ratio of {count}": other}
     if share == 1.0 and count > 2:
-        guesses |= {f": without rank {each.rank}": total - each.mean for each in operands}
+        guesses |= {f": without rank {summary.rank}": total - summary.mean for summary in operands}
     fitting = [
         words
         for words, value in guesses.items()
@@ -170,8 +171,8 @@ def _instead(
 
 def _of_parts(operands: Sequence[Summary], results: Sequence[Summary], who: str) -> Iterator[str]:
     """What is gathered or exchanged keeps extremes, sum and norm."""
-    count = sum(each.count for each in operands)
-    if sum(each.count for each in results) != count:
+    count = sum(summary.count for summary in operands)
+    if sum(summary.count for summary in results) != count:
         return
     for word, own, theirs in (
         ("largest value", max(e.maximum for e in results), max(e.maximum for e in operands)),
@@ -195,7 +196,7 @@ def _rounding(operands: Sequence[Summary], unit: float) -> float:
     """By how much the mean of a sum over ranks may be off: each step rounds, by its partial sum at
     most the sum of all sizes, and the statistics are rounded."""
     count, steps = operands[0].count, len(operands) - 1
-    coherent = sum(each.size for each in operands)
+    coherent = sum(summary.size for summary in operands)
     own = math.sqrt(min(count, _ALIKE))
-    written = sum(each.written for each in operands)
+    written = sum(summary.written for summary in operands)
     return _DEVIATIONS * unit * coherent * math.sqrt(max(steps, 1)) / own + written

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from divergraph.thresholds.recorded.call_laws import (
     LAWS,
-    Bounds,
     GivenCall,
+    StatisticBounds,
+    Summary,
     UntoldError,
     joined,
     law,
@@ -18,7 +19,6 @@ from divergraph.thresholds.recorded.call_laws import (
     times,
     total,
 )
-from divergraph.thresholds.recorded.summaries import Summary
 
 INCREASING: Mapping[str, Callable[[float], float]] = {
     "exp": math.exp, "log": math.log, "sqrt": math.sqrt, "tanh": math.tanh, "erf": math.erf,
@@ -54,14 +54,14 @@ def _steep(function: Callable[[float], float], at: float) -> float:
         raise UntoldError from None
 
 
-def _monotone(function: Callable[[float], float], turn: bool) -> Callable[..., Bounds]:
-    def bounds(call: GivenCall, _: Summary) -> Bounds:
+def _monotone(function: Callable[[float], float], turn: bool) -> Callable[..., StatisticBounds]:
+    def bounds(call: GivenCall, _: Summary) -> StatisticBounds:
         read = call.tensor(0)
         ends = function(read.maximum), function(read.minimum)
         high, low = ends[::-1] if turn else ends
         steep = max(_steep(function, read.maximum), _steep(function, read.minimum))
         element = max(abs(high), abs(low)) + steep
-        return Bounds((high, high), (low, low), (low, high), element=element, size=element)
+        return StatisticBounds((high, high), (low, low), (low, high), element=element, size=element)
 
     return bounds
 
@@ -71,20 +71,20 @@ LAWS.update({name: _monotone(function, True) for name, function in DECREASING.it
 
 
 @law(*GATED)
-def _gated(call: GivenCall, _: Summary) -> Bounds:
+def _gated(call: GivenCall, _: Summary) -> StatisticBounds:
     read = call.tensor(0)
-    function, least = GATED[call.op.type.strip("_")]
+    function, lower = GATED[call.op.type.strip("_")]
     if read.maximum <= 0.0:
-        return Bounds((least - _BENT, _BENT), (least - _BENT, _BENT), element=1.0)
+        return StatisticBounds((lower - _BENT, _BENT), (lower - _BENT, _BENT), element=1.0)
     high = function(read.maximum)
-    return Bounds(
-        (high - _BENT, high + _BENT), (least - _BENT, high), norm=(0.0, read.norm),
+    return StatisticBounds(
+        (high - _BENT, high + _BENT), (lower - _BENT, high), norm=(0.0, read.norm),
         element=abs(read.maximum), size=read.size,
     )  # fmt: skip
 
 
 @law("leaky_relu", "elu", "softplus", "hardtanh", "clamp", "clip", "clamp_min", "clamp_max")
-def _with_numbers(call: GivenCall, _: Summary) -> Bounds:
+def _with_numbers(call: GivenCall, _: Summary) -> StatisticBounds:
     name = call.op.type.strip("_")
     if name == "leaky_relu":
         slope = call.number(1, "negative_slope", 0.01)
@@ -116,7 +116,7 @@ def _limits(call: GivenCall, name: str) -> tuple[float, float]:
      "contiguous", "clone", "detach", "movedim", "swapaxes", "t", "T", "mT", "roll", "flip",
      "ravel", "view_as", "reshape_as", "alias", "sort", "pixel_shuffle", "npu_format_cast",
      "Identity", "alpha_dropout")  # fmt: skip
-def _moved(call: GivenCall, output: Summary) -> Bounds:
+def _moved(call: GivenCall, output: Summary) -> StatisticBounds:
     read = call.tensor(0)
     if read.count != output.count or "dropout" in call.op.type:
         raise UntoldError
@@ -124,12 +124,12 @@ def _moved(call: GivenCall, output: Summary) -> Bounds:
 
 
 @law("expand", "expand_as", "broadcast_to", "repeat", "tile")
-def _repeated(call: GivenCall, output: Summary) -> Bounds:
+def _repeated(call: GivenCall, output: Summary) -> StatisticBounds:
     return same(spread(call.tensor(0), output.count))
 
 
 @law("to", "float", "half", "bfloat16", "double", "type", "type_as", "npu", "cuda", "cpu")
-def _cast(call: GivenCall, output: Summary) -> Bounds:
+def _cast(call: GivenCall, output: Summary) -> StatisticBounds:
     read = call.tensor(0)
     if output.unit == 0.0 or read.unit == 0.0:  # whole numbers are cut off
         raise UntoldError
@@ -137,20 +137,20 @@ def _cast(call: GivenCall, output: Summary) -> Bounds:
 
 
 @law("cat", "concat", "concatenate", "stack")
-def _joined(call: GivenCall, output: Summary) -> Bounds:
-    whole = joined(call.list(0))
-    if whole.count != output.count:
+def _joined(call: GivenCall, output: Summary) -> StatisticBounds:
+    parts = joined(call.list(0))
+    if parts.count != output.count:
         raise UntoldError
-    return same(whole)
+    return same(parts)
 
 
 @law("chunk", "split", "split_with_sizes", "tensor_split", "unbind", of_all=True)
-def _parted(call: GivenCall, output: Summary) -> Bounds:
+def _parted(call: GivenCall, output: Summary) -> StatisticBounds:
     return _moved(call, output)
 
 
 @law("add", "radd", "sub", "rsub", "subtract")
-def _added(call: GivenCall, output: Summary) -> Bounds:
+def _added(call: GivenCall, output: Summary) -> StatisticBounds:
     one, other = call.operand(0, "input"), call.operand(1)
     other = times(other, call.number(2, "alpha", 1.0))
     name = call.op.type
@@ -162,14 +162,14 @@ def _added(call: GivenCall, output: Summary) -> Bounds:
 
 
 @law("lerp")
-def _between(call: GivenCall, output: Summary) -> Bounds:
+def _between(call: GivenCall, output: Summary) -> StatisticBounds:
     share = call.number(2, "weight")
     one, other = call.tensor(0), call.tensor(1, "end")
     return total(times(one, 1 - share), times(other, share), output.count)
 
 
 @law("mul", "rmul", "multiply")
-def _multiplied(call: GivenCall, output: Summary) -> Bounds:
+def _multiplied(call: GivenCall, output: Summary) -> StatisticBounds:
     one, other = (spread(call.operand(at, word), output.count) for at, word in _PAIR)
     return _product(one, other)
 
@@ -177,21 +177,21 @@ def _multiplied(call: GivenCall, output: Summary) -> Bounds:
 _PAIR = ((0, "input"), (1, "other"))
 
 
-def _product(one: Summary, other: Summary) -> Bounds:
+def _product(one: Summary, other: Summary) -> StatisticBounds:
     for number, tensor in ((one, other), (other, one)):
         if number.maximum == number.minimum:
             return same(times(tensor, number.maximum))
     ends = [a * b for a in (one.maximum, one.minimum) for b in (other.maximum, other.minimum)]
     inside = min(ends), max(ends)
     count = one.count
-    most = min(one.largest * other.norm, other.largest * one.norm)
-    size = most / math.sqrt(count)
+    upper = min(one.largest * other.norm, other.largest * one.norm)
+    size = upper / math.sqrt(count)
     reach = one.norm * other.norm / count
-    return Bounds(inside, inside, (-reach, reach), (0.0, most), max(map(abs, ends)), size)
+    return StatisticBounds(inside, inside, (-reach, reach), (0.0, upper), max(map(abs, ends)), size)
 
 
 @law("addcmul")
-def _added_product(call: GivenCall, output: Summary) -> Bounds:
+def _added_product(call: GivenCall, output: Summary) -> StatisticBounds:
     value = call.number(3, "value", 1.0)
     factors = [spread(call.tensor(at, f"tensor{at}"), output.count) for at in (1, 2)]
     product = _product(*factors)
@@ -203,14 +203,14 @@ def _added_product(call: GivenCall, output: Summary) -> Bounds:
         return replace(bounds, minimum=None, maximum=None, norm=None, size=old.size + value * mean)
     assert product.norm is not None
     reach = abs(value) * product.norm[1]
-    return Bounds(
+    return StatisticBounds(
         norm=(max(old.norm - reach, 0.0), old.norm + reach),
         size=old.size + reach / math.sqrt(output.count),
     )
 
 
 @law("div", "divide", "true_divide")
-def _divided(call: GivenCall, output: Summary) -> Bounds:
+def _divided(call: GivenCall, output: Summary) -> StatisticBounds:
     one, other = call.operand(0, "input"), call.operand(1)
     if other.minimum <= 0.0 <= other.maximum:
         raise UntoldError
@@ -226,16 +226,16 @@ def _divided(call: GivenCall, output: Summary) -> Bounds:
 
 
 @law("abs", "square", "pow")
-def _even(call: GivenCall, _: Summary) -> Bounds:
+def _even(call: GivenCall, _: Summary) -> StatisticBounds:
     read = call.tensor(0)
     if call.op.type.strip("_") == "abs":
-        return Bounds(
+        return StatisticBounds(
             (read.largest, read.largest), (0.0, read.largest), (abs(read.mean), read.size),
             (read.norm, read.norm), read.largest, read.size,
         )  # fmt: skip
     if call.op.type.strip("_") == "pow" and call.number(1, "exponent") != 2.0:
         raise UntoldError
     largest, mean = read.largest**2, read.size**2
-    return Bounds(
+    return StatisticBounds(
         (largest, largest), (0.0, largest), (mean, mean), element=2 * largest, size=4 * mean
     )

@@ -13,9 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from divergraph.metrics.limits.quantities import golden_root
-from divergraph.thresholds.recorded.call_laws import plain_name
+from divergraph.thresholds.recorded.call_laws import Summary, plain_name, summary_of
 from divergraph.thresholds.recorded.laws_of_layers import IN_ANY_ORDER
-from divergraph.thresholds.recorded.summaries import Summary, summary_of
 from graphstore.model import Comparison, DType, DumpTensorRef, MetricSet, Op
 from importers.dumps.index import TensorKey
 

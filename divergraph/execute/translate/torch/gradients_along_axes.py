@@ -18,13 +18,13 @@ _BEGIN = 2
 def _pulled_back(call: TorchCall, matrices: Sequence[Array]) -> Sequence[str | None]:
     """The gradient by what each of *matrices*, of the shape (made, read), was applied to, an axis
     behind batch and channels each."""
-    found, rank = call.gradient(), len(call.shape())
+    result, rank = call.gradient(), len(call.shape())
     for axis, matrix in enumerate(matrices, start=_BEGIN):
         order = list(range(rank))
         order[axis], order[-1] = order[-1], order[axis]
-        turned = call.add("MatMul", call.piece.transpose(found, *order), call.constant(matrix))
-        found = call.piece.transpose(turned, *order)
-    return call.gradients({"0": found})
+        turned = call.add("MatMul", call.piece.transpose(result, *order), call.constant(matrix))
+        result = call.piece.transpose(turned, *order)
+    return call.gradients({"0": result})
 
 
 @row("interpolate.backward", "upsample.backward", source=_SOURCE)
@@ -33,35 +33,35 @@ def _interpolate_back(call: TorchCall) -> Sequence[str | None]:
     if how not in ("nearest", "linear", "bilinear", "trilinear") or call.flag(6, "antialias"):
         raise call.refused(f"resizes by {how}")
     sizes = list(zip(call.gradient_shape()[_BEGIN:], call.shape()[_BEGIN:], strict=True))
-    given = call.argument(2, "scale_factor")
-    listed = given if isinstance(given, tuple) else (given,) * len(sizes)
+    factors = call.argument(2, "scale_factor")
+    listed = factors if isinstance(factors, tuple) else (factors,) * len(sizes)
     is_used = not call.flag(5, "recompute_scale_factor")
-    times = [each if is_used and isinstance(each, int | float) else 0.0 for each in listed]
+    times = [factor if is_used and isinstance(factor, int | float) else 0.0 for factor in listed]
     is_even = call.flag(4, "align_corners")
     return _pulled_back(
         call,
         [
-            _resizing(made, read, 1 / by if by else read / made, how != "nearest", is_even)
-            for (made, read), by in zip(sizes, times, strict=True)
+            _resizing(outputs, read, 1 / by if by else read / outputs, how != "nearest", is_even)
+            for (outputs, read), by in zip(sizes, times, strict=True)
         ],
     )
 
 
-def _resizing(made: int, read: int, step: float, is_linear: bool, is_even: bool) -> Array:
+def _resizing(outputs: int, read: int, step: float, is_linear: bool, is_even: bool) -> Array:
     """Which share of each value that is read each that is made has."""
-    found = np.zeros((made, read))
+    result = np.zeros((outputs, read))
     if is_even:
-        step = (read - 1) / max(made - 1, 1)
-    for place in range(made):
+        step = (read - 1) / max(outputs - 1, 1)
+    for place in range(outputs):
         if not is_linear:
-            found[place, min(int(place * step), read - 1)] = 1.0
+            result[place, min(int(place * step), read - 1)] = 1.0
             continue
         at = place * step if is_even else max((place + 0.5) * step - 0.5, 0.0)
         low = min(int(at), read - 1)
         high = min(low + 1, read - 1)
-        found[place, low] += 1.0 - (at - low)
-        found[place, high] += at - low
-    return found
+        result[place, low] += 1.0 - (at - low)
+        result[place, high] += at - low
+    return result
 
 
 @row("avg_pool1d.backward", "avg_pool2d.backward", "avg_pool3d.backward", source=_SOURCE)
@@ -87,10 +87,10 @@ def _average_pool_back(call: TorchCall) -> Sequence[str | None]:
 @row("adaptive_avg_pool1d.backward", "adaptive_avg_pool2d.backward", source=_SOURCE)
 def _adaptive_pool_back(call: TorchCall) -> Sequence[str | None]:
     matrices = []
-    for made, read in zip(call.gradient_shape()[_BEGIN:], call.shape()[_BEGIN:], strict=True):
-        matrix = np.zeros((made, read))
+    for outputs, read in zip(call.gradient_shape()[_BEGIN:], call.shape()[_BEGIN:], strict=True):
+        matrix = np.zeros((outputs, read))
         for place, shares in enumerate(matrix):
-            begin, end = place * read // made, math.ceil((place + 1) * read / made)
+            begin, end = place * read // outputs, math.ceil((place + 1) * read / outputs)
             shares[begin:end] = 1.0 / (end - begin)
         matrices.append(matrix)
     return _pulled_back(call, matrices)

@@ -73,11 +73,11 @@ _SLOPES: tuple[tuple[tuple[str, ...], _Slope], ...] = (
 
 
 def _of_slope(slope: _Slope) -> Callable[[TorchCall], Sequence[str | None]]:
-    def made(call: TorchCall) -> Sequence[str | None]:
+    def output(call: TorchCall) -> Sequence[str | None]:
         by_value = slope(call, call.operand(0, "input"))
         return call.gradients({"0": call.add("Mul", call.gradient(), by_value)})
 
-    return made
+    return output
 
 
 for _types, _slope in _SLOPES:
@@ -90,7 +90,7 @@ def _clamp_back(call: TorchCall) -> Sequence[str | None]:
     """What lies on a limit passes, too."""
     if call.find(1, "min") or call.find(2, "max"):
         raise call.refused("is limited by tensors")
-    value, found = call.operand(0, "input"), call.gradient()
+    value, result = call.operand(0, "input"), call.gradient()
     is_most = call.type == "clamp_max"
     limits = (
         ("LessOrEqual", call.argument(1 if is_most else 2, "max")),
@@ -99,8 +99,8 @@ def _clamp_back(call: TorchCall) -> Sequence[str | None]:
     for kind, limit in limits:
         if isinstance(limit, int | float):
             inside = call.add(kind, value, call.constant(limit))
-            found = call.add("Where", inside, found, call.constant(0.0))
-    return call.gradients({"0": found})
+            result = call.add("Where", inside, result, call.constant(0.0))
+    return call.gradients({"0": result})
 
 
 @row("glu.backward", source=_SOURCE)
@@ -110,8 +110,8 @@ def _glu_back(call: TorchCall) -> Sequence[str | None]:
     share = call.add("Sigmoid", gate)
     rest = call.add("Mul", share, call.add("Sub", call.constant(1.0), share))
     by_gate = call.add("Mul", gradient, call.add("Mul", value, rest))
-    whole = call.add("Concat", call.add("Mul", gradient, share), by_gate, axis=axis)
-    return call.gradients({"0": whole})
+    both = call.add("Concat", call.add("Mul", gradient, share), by_gate, axis=axis)
+    return call.gradients({"0": both})
 
 
 def _slopes_by_channel(call: TorchCall) -> str:
@@ -157,9 +157,9 @@ def _binary_of_logits_back(call: TorchCall) -> Sequence[str | None]:
 def _averaged(call: TorchCall, slope: str) -> str:
     """The gradient of losses that were weighed, and added up as the call says."""
     weight, how = call.find(2, "weight"), call.word(5, "reduction", "mean")
-    found = slope if weight is None else call.add("Mul", slope, weight)
+    result = slope if weight is None else call.add("Mul", slope, weight)
     count = int(np.prod(call.shape(), dtype=np.int64)) if how == "mean" else 1
-    scaled = call.add("Mul", found, call.constant(1.0 / max(count, 1)))
+    scaled = call.add("Mul", result, call.constant(1.0 / max(count, 1)))
     return call.add("Mul", scaled, call.gradient())
 
 
@@ -167,8 +167,8 @@ def _averaged(call: TorchCall, slope: str) -> str:
      source=_SOURCE)  # fmt: skip
 def _conv_transpose_back(call: TorchCall) -> Sequence[str | None]:
     """By image, weight and bias; a transposed convolution goes back as a plain one."""
-    image, made, weight = call.shape(), call.gradient_shape(), call.shape(1, "weight")
-    if len(image) != len(made) or call.integer(6, "groups", 1) != 1:
+    image, output, weight = call.shape(), call.gradient_shape(), call.shape(1, "weight")
+    if len(image) != len(output) or call.integer(6, "groups", 1) != 1:
         raise call.refused("has groups, or no axis of a batch")
     strides = along_axes(call, call.integers(3, "stride", (1,)))
     pads = along_axes(call, call.integers(4, "padding", (0,)))
@@ -183,5 +183,5 @@ def _conv_transpose_back(call: TorchCall) -> Sequence[str | None]:
     by_weight = call.piece.transpose(call.add("Conv", seen, by, **swapped), *turned)
     kept = call.piece.ints(*(0,) * len(weight)), call.piece.ints(*weight)
     by_weight = call.add("Slice", by_weight, *kept)
-    by_bias = call.reduced("ReduceSum", call.gradient(), (0, *range(2, len(made))))
+    by_bias = call.reduced("ReduceSum", call.gradient(), (0, *range(2, len(output))))
     return call.gradients({"0": by_image, "1": by_weight, "2": by_bias})
