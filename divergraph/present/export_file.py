@@ -1,4 +1,4 @@
-"""Export by file ending: .json, .csv or .graphml, written in one step."""
+"""Export by file ending: .json, .csv, .graphml or .html, written in one step."""
 
 from __future__ import annotations
 
@@ -11,20 +11,25 @@ from divergraph.files.whole_files import check_place, whole_file
 from divergraph.present.computed_fields import origins_by_key
 from divergraph.present.csv_report import write_csv
 from divergraph.present.declared_answer import answer_json
+from divergraph.present.html.graph_page import graph_page
 from divergraph.present.json_text import Json
 from divergraph.present.networkx_graph import write_graphml
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
 from graphstore.model import Side
 
-ENDINGS = (".json", ".csv", ".graphml")
+ENDINGS = (".json", ".csv", ".graphml", ".html")
 
 
-def export(store: GraphStore, target: str, path: Path, side: Side = Side.DEVICE) -> None:
-    """Write *target* to *path* in the format its ending names.
+def export(
+    store: GraphStore, target: str, path: Path, side: Side = Side.DEVICE, against: str = ""
+) -> None:
+    """Write *target* to *path* in the format its ending names; as .html the picture of its graphs,
+    with how a run changed since the run *against*.
 
     Raises:
-        InputError: unknown ending, missing folder, or a CSV of something that is no run.
+        InputError: unknown ending, missing folder, a CSV of something that is no run, or *against*
+            with another ending.
         UnknownNameError: no such run or graph.
     """
     if path.suffix not in ENDINGS:
@@ -33,6 +38,8 @@ def export(store: GraphStore, target: str, path: Path, side: Side = Side.DEVICE)
             where=str(path),
             hint=f"use one of {', '.join(ENDINGS)}",
         )
+    if against and path.suffix != ".html":
+        raise InputError("only the picture of a graph is held against a run", where=str(path))
     check_place(path)
     run = find_run(store, target)
     if path.suffix == ".csv":
@@ -42,6 +49,10 @@ def export(store: GraphStore, target: str, path: Path, side: Side = Side.DEVICE)
     elif path.suffix == ".graphml":
         with whole_file(path) as temporary:
             write_graphml(store, target, temporary, side)
+    elif path.suffix == ".html":
+        page = graph_page(store, target, against)
+        with whole_file(path) as temporary:
+            temporary.write_text(page, encoding="utf-8")
     else:
         text = json.dumps(_document(store, target, side), indent=1, ensure_ascii=False)
         with whole_file(path) as temporary:

@@ -41,6 +41,7 @@ ARRAY_TYPE = "application/octet-stream"
 EXPORT_TYPES = {
     "csv": "text/csv",
     "graphml": "application/graphml+xml",
+    "html": "text/html",
     "json": "application/json",
 }
 _ENDINGS = {ReportKind.JUNIT: "xml", ReportKind.MARKDOWN: "md"}

@@ -158,7 +158,7 @@ class Page:
     def heard(self, method: str, given: dict[str, Any]) -> None:
         if method == "Network.requestWillBeSent":
             url = given["request"]["url"]
-            if not url.startswith(("file:", "data:", "about:")):
+            if not url.startswith(("file:", "data:", "about:", "blob:")):
                 self.asked.append(url)
         elif method == "Runtime.exceptionThrown":
             self.said.append(json.dumps(given["exceptionDetails"]))

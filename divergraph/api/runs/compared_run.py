@@ -270,7 +270,8 @@ class ComparedRun(RunAnswers):
         return place
 
     def export(self, path: AnyPath, side: Side | str = "device") -> Path:
-        """Write ops and answers as ``.json``, ``.csv`` or ``.graphml``, by the ending of *path*."""
+        """Write ops and answers as ``.json``, ``.csv`` or ``.graphml``, or the picture of its
+        graphs as ``.html``, by the ending of *path*."""
         from divergraph.present.export_file import export
 
         export(self._asked(), self._name, Path(path), side_of(side))

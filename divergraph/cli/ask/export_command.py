@@ -20,16 +20,20 @@ from graphstore.model import Side
     required=True,
     type=click.Path(path_type=Path, readable=False),
     metavar="FILE",
-    help="Its ending says the format: .json, .csv (report of a run), .graphml.",
+    help="Its ending says the format: .json, .csv (report of a run), .graphml, "
+    ".html (the picture of its graphs, to open offline).",
 )
+@click.option("--against", type=RUN, default="", help="In .html: how it changed since this run.")
 @side_option
 @common
-def export_command(run: str, output: Path, side: str, store: str | None, as_json: bool) -> None:
+def export_command(
+    run: str, output: Path, against: str, side: str, store: str | None, as_json: bool
+) -> None:
     """Write RUN, a run or imported graph, to a file."""
     from divergraph.present.export_file import export
 
     with opened_to_read(store) as opened_store:
-        export(opened_store, run, output, Side(side))
+        export(opened_store, run, output, Side(side), against)
     if as_json:
         print_json({"run": run, "path": str(output)})
     else:

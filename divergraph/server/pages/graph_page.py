@@ -5,23 +5,25 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
+from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from divergraph.ask.changed_ops import changes_since
-from divergraph.ask.facts import Facts, OpPage, find_run, load_facts, op_rows
+from divergraph.ask.facts import OpPage, find_run, load_facts, op_rows
 from divergraph.ask.question import Question, question_of, runs_of
 from divergraph.ask.questions.compare_runs import RunChanges
-from divergraph.ask.questions.graph import FIGURES, GraphQuestion
+from divergraph.ask.questions.graph import GraphQuestion
 from divergraph.ask.questions.ops import OpsQuestion
 from divergraph.ask.questions.trace import TraceQuestion
 from divergraph.outcomes import outcome_of_error
+from divergraph.present.html.graph_room import GraphRoom, changes_markup, first_op
 from divergraph.present.json_text import Json
 from divergraph.server.answering import Answering, Endpoint, check_role, document
 from divergraph.server.login.people import check_link
-from divergraph.server.pages.links import exact_query
-from divergraph.server.pages.rendering import Pages
+from divergraph.server.pages.links import Links, exact_query
+from divergraph.server.pages.rendering import Pages, assets_version
 from divergraph.server.parameters import values_of
 from divergraph.server.tokens import UserRole
 from graphstore.cancellation import Cancellation
@@ -58,18 +60,31 @@ class GraphPage:
                     changes = changes_since(self._answering.store, against, name)
                 except DivergraphError as error:  # the graph alone is still worth showing
                     problem, status = str(error), outcome_of_error(error).status
+            links = Links.of(request)
+            others = [] if run is None or link else _others(self._answering.store, run)
+            if changes is not None and against not in others:
+                others.append(against)
+            room = GraphRoom(
+                name,
+                run is not None,
+                first_op(facts, changes),
+                {"start": links.start, "end": links.end},
+                "" if changes is None else against,
+                others,
+                bool(facts.origins) and not link,
+                "Find: part of a name, cos<0.99, type:MatMul*   ( / )",
+                {
+                    **{asked: links.graph(name, asked) for asked in ("levels", "ops", "path")},
+                    "op": f"{links.run(name).partition('?')[0]}/op",
+                    "layout": f"/static/graph_layout.js?{assets_version()}",
+                },
+            )
             values = {
                 "name": name,
-                "is_run": run is not None,
-                "first": _first(facts, changes),
-                "against": against,
-                "changes": changes,
-                "problem": problem,
-                "most": _CHANGES,
-                "others": () if run is None or link else _others(self._answering.store, run),
                 "ops": len(facts.rows),
-                "figures": FIGURES if run is not None else (),
-                "sides": [Side.DEVICE] if run is None else [Side.DEVICE, Side.GOLDEN],
+                "problem": problem,
+                "changes": "" if changes is None else _listed(changes, name, links),
+                "room": Markup(room.markup()),  # noqa: S704 - names are escaped there
             }
             return self._pages.page(request, "graph.html", values, status)
 
@@ -118,10 +133,13 @@ class GraphPage:
         return run
 
 
-def _first(facts: Facts, changes: RunChanges | None) -> str:
-    """The op that is looked at first: the worst change, or the first origin."""
-    changed = (change.op for change in changes.changes if change.op) if changes else iter(())
-    return next(changed, facts.origins[0].op if facts.origins else "")
+def _listed(changes: RunChanges, run: str, links: Links) -> Markup:
+    table = links.ask("compare-runs", old=changes.old.name, new=run)
+
+    def address(op: str, side: Side) -> str:
+        return links.op(run, op, side)
+
+    return Markup(changes_markup(changes, _CHANGES, address, table))  # noqa: S704 - escaped there
 
 
 def _others(store: GraphStore, run: Run) -> list[str]:

@@ -64,10 +64,10 @@ class Links:
         whose = "graphs" if query.pop("is_graph", False) else "runs"
         return _address(f"/v1/{whose}/{_segment(target)}/{kind}/{name}", query)
 
-    def ask(self, question: str, run: str | None = None) -> str:
+    def ask(self, question: str, run: str | None = None, **query: object) -> str:
         """The page of a question, about a run if it is of one."""
         about = "" if run is None else f"/runs/{_segment(run)}"
-        return f"{about}/ask/{_segment(question)}"
+        return _address(f"{about}/ask/{_segment(question)}", query)
 
     def answer(self, path: str, run: str | None, **query: object) -> str:
         """What the route *path* of a question answers."""

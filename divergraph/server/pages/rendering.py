@@ -36,7 +36,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 ASSETS = {
-    "pages.css": ("text/css", ("look.css",)),
+    "pages.css": ("text/css", ("look.css", "pages.css")),
     "pages.js": ("text/javascript", ()),
     "graph.js": ("text/javascript", ("graph.js",)),
     "graph_layout.js": ("text/javascript", ("vendored/dagre.min.js", "graph_layout.js")),
@@ -73,7 +73,7 @@ class Pages:
             ),
             "section": _section(request),
             "has_jobs": self.settings.state is not None,
-            "version": _version(),
+            "version": assets_version(),
         }
         text = self._templates.get_template(template).render(template_values | dict(values))
         return HTMLResponse(text, status, HEADERS)
@@ -99,7 +99,7 @@ def asset(name: str) -> tuple[str, str]:
 
 
 @cache
-def _version() -> str:
+def assets_version() -> str:
     """Changes with the files that pages use, so that browsers may keep them."""
     joined = "".join(asset(name)[0] for name in sorted(ASSETS))
     return hashlib.sha256(joined.encode()).hexdigest()[:12]

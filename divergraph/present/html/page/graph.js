@@ -20,14 +20,17 @@ const SCALES = {
   suspicion: [-1, 3], blame_share: [-3, 0], cosine_similarity: [-7, 0],
 };
 const marked = {start: named("start"), end: named("end")};
-const params = () => new URLSearchParams(location.search);
+// A file has no server to ask, and keeps what is selected behind the #.
+const file = typeof graphFile === "undefined" ? null : graphFile;
+const params = () => new URLSearchParams(file ? location.hash.slice(1) : location.search);
 const against = named("against"), usual = against ? "change" : "state";
 let colour = params().get("colour") ?? "", chosen = null, following = null, colours = {};
 
 // --- answers of the server -----------------------------------------------------------------
 const status = text => { find(".graph-status").textContent = shown(text); };
-const ask = async (address, query) => {
-  const url = new URL(address, location.href);
+const ask = async (name, query) => {
+  if (file) return file.ask(name, query);
+  const url = new URL(at(name), location.href);
   for (const [name, value] of Object.entries(query)) if (value !== "" && value !== null) url.searchParams.set(name, value);
   const answer = await fetch(url, {headers: {Accept: "application/json"}});
   if (!answer.ok) {
@@ -37,14 +40,17 @@ const ask = async (address, query) => {
   return answer.json();
 };
 
-const worker = new Worker(at("layout"));
+let worker = null;
 const waiting = new Map();
 let asked = 0;
-worker.onmessage = ({data}) => {
-  waiting.get(data.id)?.(data);
-  waiting.delete(data.id);
+const startWorker = async () => {
+  worker = new Worker(file ? await file.layout() : at("layout"));
+  worker.onmessage = ({data}) => {
+    waiting.get(data.id)?.(data);
+    waiting.delete(data.id);
+  };
+  worker.onerror = event => status(`The graph cannot be laid out: ${event.message}`);
 };
-worker.onerror = event => status(`The graph cannot be laid out: ${event.message}`);
 const placed = (sizes, edges) => new Promise(done => {
   const id = ++asked;
   waiting.set(id, done);
@@ -58,7 +64,8 @@ const short = (text, most = MOST_LETTERS) => {
   return `${text.slice(0, most - tail - 1)}…${text.slice(-tail)}`;
 };
 const below = (name, around) => (around && name.startsWith(`${around}/`) ? name.slice(around.length + 1) : name);
-const number = value => (value === 0 ? "0" : Math.abs(value) >= .001 && Math.abs(value) < 1e5 ? String(Number(value.toPrecision(4))) : value.toExponential(2));
+// JSON has null for what is not finite.
+const number = value => (value === null ? "not finite" : value === 0 ? "0" : Math.abs(value) >= .001 && Math.abs(value) < 1e5 ? String(Number(value.toPrecision(4))) : value.toExponential(2));
 const size = bytes => {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let step = 0;
@@ -108,7 +115,7 @@ class Pane {
   }
 
   async level(query) {
-    const level = await ask(at("levels"), {side: this.side, against, ...query});
+    const level = await ask("levels", {side: this.side, against, ...query});
     this.levels.set(level.group, level);
     return level;
   }
@@ -510,6 +517,7 @@ const readColours = () => {
 };
 const shade = value => {
   const [low, high] = SCALES[colour];
+  if (value === null) return 1;
   const error = colour === "cosine_similarity" ? 1 - value : value;
   if (!(error > 0)) return 0;
   return Math.max(0, Math.min(1, (Math.log10(error) - low) / (high - low)));
@@ -540,18 +548,24 @@ const writeAddress = () => {
   write("side", chosen && chosen.pane.side !== "device" ? chosen.pane.side : "");
   write("colour", colour === usual ? "" : colour);
   write("path", following === null ? "" : following || "worst");
-  history.replaceState(null, "", `${location.pathname}${String(query) ? `?${query}` : ""}`);
+  history.replaceState(null, "", file ? `#${query}` : `${location.pathname}${String(query) ? `?${query}` : ""}`);
 };
 
 const detail = async pane => {
   const place = find(".graph-detail"), op = chosen.op, query = params();
+  const title = document.createElement("h2");
+  if (file) {
+    title.textContent = shown(op);
+    place.replaceChildren(title, ...await file.detail(op, pane.side, {edgeText, number, shown}));
+    return;
+  }
   const url = new URL(at("op"), location.href);
   url.searchParams.set("op", op);
   if (pane.side !== "device") url.searchParams.set("side", pane.side);
   for (const name of ["start", "end"]) if (query.get(name)) url.searchParams.set(name, query.get(name));
   const answer = await fetch(url), page = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (chosen?.op !== op) return;
-  const title = document.createElement("h2"), link = document.createElement("a");
+  const link = document.createElement("a");
   link.href = url;
   link.textContent = shown(op);
   link.className = "graph-page";
@@ -605,7 +619,7 @@ const follow = async ends => {
   if (ends !== null && op) {
     status("Following the error…");
     try {
-      const {paths} = await ask(at("path"), {op, to: ends});
+      const {paths} = await ask("path", {op, to: ends});
       if (!paths.length) throw new Error(`no error is carried from ${op} to an output`);
       const [{to, steps, error}] = paths;
       pane.path = new Set(steps.map(step => step.op));
@@ -628,9 +642,9 @@ const follow = async ends => {
 for (const list of document.querySelectorAll(".graph-detail, .graph-changes ul")) list.addEventListener("click", event => {
   const link = event.target.closest("a.op");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
-  const url = new URL(link.href), op = url.searchParams.get("op");
-  const pane = panes.find(each => each.side === (url.searchParams.get("side") ?? "device"));
-  if (!op || !pane || url.pathname !== new URL(at("op"), location.href).pathname) return;
+  const url = new URL(link.href), op = link.dataset.op ?? url.searchParams.get("op");
+  const pane = panes.find(each => each.side === (link.dataset.side ?? url.searchParams.get("side") ?? "device"));
+  if (!op || !pane || (!file && url.pathname !== new URL(at("op"), location.href).pathname)) return;
   event.preventDefault();
   choose(pane, op, {move: true});
 });
@@ -646,7 +660,7 @@ field.addEventListener("input", () => {
     if (!text) return;
     try {
       for (const pane of panes) {
-        const {ops} = await ask(at("ops"), {where: text, side: pane.side});
+        const {ops} = await ask("ops", {where: text, side: pane.side});
         if (field.value.trim() !== text) return;
         for (const {op, type, state} of ops) {
           const entry = document.createElement("li"), button = document.createElement("button");
@@ -669,6 +683,12 @@ field.addEventListener("input", () => {
 field.addEventListener("keydown", event => {
   if (event.key === "Escape") hits.replaceChildren();
   if (event.key === "Enter") hits.querySelector("button")?.click();
+});
+
+if (file) document.addEventListener("keydown", event => {  // pages of a server have this key all
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.target.tagName === "INPUT") return;
+  event.preventDefault();
+  field.focus();
 });
 
 find("[data-colour]").addEventListener("change", async event => {
@@ -707,6 +727,7 @@ const start = async () => {
   const op = params().get("op") ?? named("first");
   status("Laying out…");
   try {
+    await startWorker();
     await Promise.all(panes.map(async pane => {
       await pane.arranged();
       pane.fit();
