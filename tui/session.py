@@ -138,6 +138,13 @@ class Session:
                 self._settle()
             return self._overviews[self.target]
 
+    def curve(self, metric: str) -> MetricCurve:
+        """The curve of a metric of the run."""
+        from divergraph.present.pictures.metric_curve import metric_curve
+
+        with self._lock:
+            return metric_curve(self._open(), self.target, metric)
+
     def next_curve(self, shown: str, places: int) -> MetricCurve:
         """The curve of the metric so many places behind *shown*, of those that the run has."""
         from divergraph.present.pictures.metric_curve import PLOTTED, metric_curve

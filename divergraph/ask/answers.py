@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import overload
-
-import numpy as np
-from numpy.typing import NDArray
 
 from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
-from graphstore.columns.coded import Coded, Float
 from graphstore.model import (
     AttrValue,
     Comparison,
@@ -38,42 +32,6 @@ class ReasonGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class CurvePoint:
-    """One measured op along execution order; ``cosine`` is its worst output's."""
-
-    topo: int
-    op: str
-    cosine: float | None
-    state: OpState
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CurvePoints(Sequence[CurvePoint]):
-    """The measured ops along execution order: their numbers, cosines (NaN where there is none) and
-    states; a :class:`CurvePoint` for each that is asked for."""
-
-    ids: Sequence[str]
-    topo: NDArray[np.int64]
-    cosine: Float
-    states: Coded[OpState | None]
-
-    def __len__(self) -> int:
-        return len(self.topo)
-
-    @overload
-    def __getitem__(self, index: int) -> CurvePoint: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[CurvePoint]: ...
-    def __getitem__(self, index: int | slice) -> CurvePoint | list[CurvePoint]:
-        """One point, or some."""
-        if isinstance(index, slice):
-            return [self[at] for at in range(len(self))[index]]
-        topo, cosine, state = int(self.topo[index]), float(self.cosine[index]), self.states[index]
-        assert state is not None
-        return CurvePoint(topo, self.ids[topo], None if math.isnan(cosine) else cosine, state)
-
-
-@dataclass(frozen=True, slots=True)
 class ModuleRow:
     """The ops under one name space: how many, the worst cosine (NaN is worst), states by
     count."""
@@ -86,11 +44,13 @@ class ModuleRow:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """A run at a glance. ``matched_ops`` of the device's ops have at least one original;
-    ``matched_originals`` of the golden side's are named by some device op. ``curve`` is in topo
-    order over ops with a compared output; ``worst`` is worst first. ``answer`` has the details of
-    origins and suspects. Without ``is_whole`` only the run's record was read: there are the run,
-    the origins and suspects, in whose rows the place (-1) and what the graphs say is missing."""
+    """A run at a glance.
+
+    ``matched_ops`` of the device's ops have at least one original; ``matched_originals`` of the
+    golden side's are named by some device op. ``worst`` is worst first. ``answer`` has the details
+    of origins and suspects. Without ``is_whole`` only the run's record was read: there are the run,
+    the origins and suspects, in whose rows the place (-1) and what the graphs say is missing.
+    """
 
     run: Run
     origins: tuple[Origin, ...]
@@ -98,7 +58,6 @@ class Overview:
     worst: tuple[OpRow, ...]
     state_counts: Mapping[OpState, int]
     reasons: tuple[ReasonGroup, ...]
-    curve: CurvePoints
     golden_name: str
     golden_framework: str
     golden_ops: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -19,7 +19,7 @@ from divergraph.ask.questions.compare_runs import ChangeKind
 from graphstore.columns.coded import Float
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
-from graphstore.model import Metric, OpState, Shape, Side, Tensor
+from graphstore.model import Metric, Op, OpState, Shape, Side, Tensor
 from graphstore.schema.codec import plain_text
 
 BLAME_SHARE = "blame_share"
@@ -114,6 +114,7 @@ class GraphLevels:
         self._facts = load_facts(store, run, side)
         self._links = None if self._facts.run is None else store.link_columns(run)
         self._folds = folded(self._facts.rows)
+        self._read: Mapping[str, Op] | None = None
         self._changed = changed_ops(store, against, run, side) if against else {}
 
     def __len__(self) -> int:
@@ -127,6 +128,11 @@ class GraphLevels:
     def holding(self, op: str) -> int:
         """The innermost group of the op of this id."""
         return int(self._folds.holder[self._facts.arrays.number[op]])
+
+    def all(self) -> Iterator[GraphLevel]:
+        """What is in each group; the ops are read at once."""
+        self._read = self._store.ops(self._run, self._facts.rows.ids, self.side)
+        return map(self.level, range(len(self)))
 
     def level(self, group: int) -> GraphLevel:
         """What is in a group.
@@ -282,10 +288,12 @@ class GraphLevels:
         ids = self._facts.rows.ids
         names = [ids[~child] if child < 0 else "" for child in opened.group.children]
         ends = {names[node] for source, target, _ in pairs for node in (source, target)} - {""}
-        ops = self._store.ops(self._run, sorted(ends), self.side)
+        ops = self._read
+        if ops is None:
+            ops = self._store.ops(self._run, sorted(ends), self.side)
         tensors: dict[tuple[str, str], list[Tensor]] = {}
-        for op, value in ops.items():
-            for ref in value.inputs:
+        for op in ends:
+            for ref in ops[op].inputs if op in ops else ():
                 if ref is None or ref.producer is None:
                     continue
                 maker = plain_text(ref.producer.op)

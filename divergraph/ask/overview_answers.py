@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from divergraph.ask.answers import CurvePoints, ModuleRow, Overview
+from divergraph.ask.answers import ModuleRow, Overview
 from divergraph.ask.facts import load_facts
 from divergraph.ask.origin_answers import OriginAnswer, origins
-from divergraph.text.known_figures import known_figures
 from graphstore.columns.coded import Bool, Coded, Float
 from graphstore.columns.op_columns import OpColumns
 from graphstore.contract import GraphStore
@@ -44,7 +43,6 @@ def overview(store: GraphStore, run: str) -> Overview:
             state: count for state, count in rows.states.counted().items() if state is not None
         },
         reasons=facts.reasons,
-        curve=_curve(rows),
         golden_name=str(sides["golden"]),
         golden_framework=str(sides["golden_framework"]),
         golden_ops=int(sides["golden_ops"]),
@@ -67,7 +65,7 @@ def first_look(store: GraphStore, run: str) -> Overview:
         UnknownNameError: no such run.
     """
     answer = origins(store, run, next_dumps=False, details=_FIRST)
-    value, none = answer.run, OpColumns.of(())
+    value = answer.run
     return Overview(
         run=value,
         origins=tuple(one.origin for one in answer.origins),
@@ -75,7 +73,6 @@ def first_look(store: GraphStore, run: str) -> Overview:
         worst=(),
         state_counts={},
         reasons=(),
-        curve=_curve(none),
         golden_name="",
         golden_framework="",
         golden_ops=0,
@@ -133,13 +130,6 @@ def worst_ops(ops: OpColumns, count: int) -> list[int]:
     error = np.where(np.isnan(error), instead, error)
     worst: list[int] = numbers[np.lexsort((cosine, -error, ~metrics.broken))[:count]].tolist()
     return worst
-
-
-def _curve(ops: OpColumns) -> CurvePoints:
-    cosine = _cosines(ops)
-    has_cosine = known_figures(ops, Metric.COSINE_SIMILARITY).known
-    drawn = np.flatnonzero(has_cosine & ~ops.states.equal(None))
-    return CurvePoints(ops.ids, drawn, cosine[drawn], ops.states.take(drawn))
 
 
 def modules_of(ops: OpColumns) -> list[ModuleRow]:

@@ -224,11 +224,29 @@ class AnswerFact(NamedTuple):
 
 
 class AnswerTable(NamedTuple):
-    """A list of objects in an answer: the names of their fields, and their values in words."""
+    """A list of objects in an answer: the names of their fields, and their values in words.
+
+    ``depths`` say of each row how far it is below the first of a tree, 0 where there is none.
+    """
 
     title: str
     names: tuple[str, ...]
     rows: list[list[str]]
+    depths: tuple[int, ...]
+
+
+def in_tree(rows: Sequence[Mapping[str, Json]]) -> list[tuple[Mapping[str, Json], int]]:
+    """*rows*, of which each names the ``number`` of its ``parent`` or none, behind the one that led
+    to them, with their depth from 0 on."""
+    children: dict[Json, list[Mapping[str, Json]]] = {}
+    for row in rows:
+        children.setdefault(row["parent"], []).append(row)
+    tree, waiting = [], [(row, 0) for row in reversed(children.get(None, []))]
+    while waiting:
+        row, depth = waiting.pop()
+        tree.append((row, depth))
+        waiting += [(child, depth + 1) for child in reversed(children.get(row["number"], []))]
+    return tree
 
 
 def answer_parts(shape: Mapping[str, Json], title: str = "") -> Iterator[AnswerFact | AnswerTable]:
@@ -238,9 +256,14 @@ def answer_parts(shape: Mapping[str, Json], title: str = "") -> Iterator[AnswerF
         if isinstance(value, dict):
             yield from answer_parts(value, words)
         elif isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
-            rows = [row for row in value if isinstance(row, dict)]
-            names = tuple(rows[0])
-            yield AnswerTable(words, names, [[_text(row[name]) for name in names] for row in rows])
+            rows: list[tuple[Mapping[str, Json], int]]
+            rows = [(row, 0) for row in value if isinstance(row, dict)]
+            names = tuple(rows[0][0])
+            if {"number", "parent"} <= {*names}:
+                rows = in_tree([row for row, _ in rows])
+            cells = [[_text(row[name]) for name in names] for row, _ in rows]
+            depths = tuple(depth for _, depth in rows)
+            yield AnswerTable(words, names, cells, depths)
         else:
             yield AnswerFact(words, _text(value))
 

@@ -193,6 +193,8 @@ COUNTS = (
     # 2 for reductions of gradients that no dump has: inferred, and what they are inferred from.
     # 2 for a run's tables as files, and for how what lacks them is written anew.
     # 7 for laws of calls and gradients of more functions of PyTorch.
+    # 4 for the graph's difference and its file: changes and levels out of the question, markup
+    # that a server's page and a file share.
     Count("modules", lambda: len(modules()), 1_316, 700),
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 140, 70),
     Count("import lines in 100", import_share, 8.8, 5),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from divergraph.present.declared_answer import answer_parts
 from divergraph.present.json_text import json_text
 
 VALUES = st.recursive(
@@ -31,3 +32,10 @@ def test_the_text_is_that_of_python_s_encoder(shape):
 def test_numbers_json_has_not_are_refused(number):
     with pytest.raises(ValueError, match="no number in JSON"):
         json_text({"a": [number]})
+
+
+def test_rows_that_name_their_parents_are_a_tree() -> None:
+    probes = [{"number": n, "parent": parent} for n, parent in ((1, None), (2, None), (3, 1))]
+    (table,) = answer_parts({"probes": probes})
+    assert [row[0] for row in table.rows] == ["1", "3", "2"]
+    assert table.depths == (0, 1, 0)

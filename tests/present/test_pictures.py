@@ -10,8 +10,8 @@ from full_run import sample_run
 
 import divergraph as dg
 from divergraph.ask.facts import op_numbers
-from divergraph.present.pictures.metric_curve import PLOTTED, beyond_filter, metric_curve
-from divergraph.present.pictures.scales import PlotScale
+from divergraph.present.pictures.metric_curve import PLOTTED, metric_curve
+from divergraph.present.pictures.scales import PlotScale, beyond_filter
 from divergraph.present.pictures.scatter_plot import BOTTOM, HEIGHT, TOP, WIDTH, scatter_plot
 from divergraph.present.pictures.svg import SvgPicture, scatter, standing_alone
 from graphstore.errors import InputError

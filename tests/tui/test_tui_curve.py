@@ -57,6 +57,12 @@ def test_an_origin_stands_for_its_block_before_a_lower_cosine():
     assert worst_of(curve([0.2, 0.98, None], states), np.arange(3)) == 1
 
 
+def test_what_has_no_finite_number_is_beyond_every_limit():
+    ops = replace(curve([0.999, None, 0.5]), limit=0.9)
+    assert ops.beyond().tolist() == [False, True, True]
+    assert not replace(ops, limit=None).beyond().any()
+
+
 def test_parts_are_named_where_names_begin_to_differ():
     names = ["net/conv1/Relu", "net/conv2/Relu", "net/fc/MatMul", "net/fc/Add", "Output"]
     assert list(parts_of(names)) == ["conv1", "conv2", "fc", "fc", ""]

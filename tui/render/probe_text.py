@@ -10,6 +10,7 @@ from typing import Any
 
 from textual.content import Content
 
+from divergraph.present.declared_answer import in_tree
 from divergraph.text.printable import printable
 from graphstore.model import OpState
 from tui.style import theme
@@ -79,7 +80,7 @@ def _part(number: int, part: Search, glyphs: Glyphs, width: int) -> list[Content
 def _probe(probe: Search, depth: int, glyphs: Glyphs) -> Content:
     result = probe["verdict"]
     mark = {"fail": glyphs.bad, "pass": glyphs.good}.get(result, glyphs.dash)
-    indent = "  " * min(depth, DEEPEST)
+    indent = "  " * min(depth + 1, DEEPEST)
     cached_note = f" ({probe['known']})" if probe["known"] else ""
     return Content.assemble(
         f"{indent}",
@@ -87,17 +88,3 @@ def _probe(probe: Search, depth: int, glyphs: Glyphs) -> Content:
         f"{wording.count(probe['ops'], 'op'):>10}  ",
         (printable(probe["why"] + cached_note), theme.QUIET),
     )
-
-
-def in_tree(probes: list[Search]) -> list[tuple[Search, int]]:
-    """Each probe after the one that led to it, with its depth."""
-    children: dict[int | None, list[Search]] = {}
-    for probe in probes:
-        children.setdefault(probe["parent"], []).append(probe)
-    tree = []
-    waiting = [(probe, 1) for probe in reversed(children.get(None, []))]
-    while waiting:
-        probe, depth = waiting.pop()
-        tree.append((probe, depth))
-        waiting += [(child, depth + 1) for child in reversed(children.get(probe["number"], []))]
-    return tree

@@ -19,7 +19,7 @@ from tui.render import overview_rows, overview_text
 from tui.render.why_text import remedy_of
 from tui.screens.base import ViewScreen
 from tui.widgets.curve import Curve
-from tui.widgets.curve_ops import CurveOps, cosine_ops, metric_ops
+from tui.widgets.curve_ops import CurveOps, metric_ops
 from tui.widgets.lines import KeyLine, StatusLine
 from tui.widgets.row_list import RowList
 from tui.widgets.rows import FixedRows
@@ -129,7 +129,7 @@ class OverviewScreen(ViewScreen):
                 if not worker.is_cancelled:
                     self.post_message(self.Loaded(first, None))
             overview = self.owner.session.overview()
-            curve = _cosine_ops(overview)
+            curve = metric_ops(self.owner.session.curve(Metric.COSINE_SIMILARITY.value))
             if not worker.is_cancelled:
                 self.post_message(self.Loaded(overview, curve))
             if overview.device_ops <= _ADVISED and not worker.is_cancelled:
@@ -211,8 +211,7 @@ class OverviewScreen(ViewScreen):
         def ask() -> None:
             curve = self.owner.session.next_curve(shown, places)
             if not worker.is_cancelled:
-                ops = _cosine_ops(self.owner.session.overview()) if curve.is_cosine else None
-                self.post_message(self.OtherCurve(ops or metric_ops(curve)))
+                self.post_message(self.OtherCurve(metric_ops(curve)))
 
         self.answer(ask)
 
@@ -240,13 +239,6 @@ class OverviewScreen(ViewScreen):
         if index < len(self._origins):
             choices = {"name": ("n", self._origins[index].id), **choices}
         return choices
-
-
-def _cosine_ops(overview: Overview) -> CurveOps:
-    from divergraph.present.html.data import plot_limits
-
-    limits = plot_limits(overview.run, Metric.COSINE_SIMILARITY.value)
-    return cosine_ops(overview.curve, limits.get("fail"))
 
 
 def _quoted(value: str) -> str:

@@ -185,10 +185,8 @@ class Curve(Titled, can_focus=True):
 
     def _bar(self, op: CurveOp, scale: CurveScale, rows: int, below: int) -> str:
         """The cell of one column with *below* cells under it."""
-        if op.state is OpState.BROKEN:
-            return self.glyphs.broken if below == 0 else " "
         if op.value is None:
-            return self.glyphs.undefined if below == 0 else " "
+            return self.glyphs.broken if below == 0 else " "
         height = max(_LEAST, scale.height(op.value))
         if below == _top(height, rows) and op.state is OpState.ORIGIN:
             return self.glyphs.origin
@@ -233,8 +231,8 @@ class Curve(Titled, can_focus=True):
 
     def _value(self, op: CurveOp) -> str:
         if not self.ops.is_cosine:
-            return op.no_value if op.value is None else small_number(op.value)
-        text = op.no_value if op.value is None else wording.cosine(op.value, self.glyphs)
+            return "NaN" if op.value is None else small_number(op.value)
+        text = "NaN" if op.value is None else wording.cosine(op.value, self.glyphs)
         return f"cos {text}"
 
 

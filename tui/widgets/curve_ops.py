@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from divergraph.present.pictures.scales import PlotScale
+from divergraph.present.pictures.scales import PlotScale, beyond, beyond_filter, less_is_worse
 from divergraph.text.numbers import small_number
-from divergraph.text.words import UNDEFINED
 from graphstore.columns.coded import Bool, Coded, Float
 from graphstore.model import Metric, OpState
 
 if TYPE_CHECKING:
-    from divergraph.ask.answers import CurvePoints
     from divergraph.present.pictures.metric_curve import MetricCurve
 
 FAR_BELOW = 0.9
@@ -40,16 +38,11 @@ class CurveOp:
     state: OpState
     part: str
 
-    @property
-    def no_value(self) -> str:
-        """What is said in place of a number."""
-        return "NaN" if self.state is OpState.BROKEN else UNDEFINED
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CurveOps:
     """The measured ops along execution order: their numbers in *ids*, values of *metric* (NaN where
-    there is none), states and parts. *limit* is where the metric fails, if it does anywhere."""
+    something is), states and parts. *limit* is where the metric fails, if it does anywhere."""
 
     ids: Sequence[str]
     topo: NDArray[Any]
@@ -71,8 +64,8 @@ class CurveOps:
 
     @property
     def is_cosine(self) -> bool:
-        """Whether less is worse, as of no other metric."""
-        return self.metric == Metric.COSINE_SIMILARITY
+        """Whether less is worse."""
+        return less_is_worse(self.metric)
 
     @property
     def badness(self) -> Float:
@@ -81,14 +74,13 @@ class CurveOps:
         return np.where(np.isnan(self.values), np.inf, worse_first)
 
     def beyond(self) -> Bool:
-        """The ops with a value worse than the limit; none without a limit."""
-        limit = math.nan if self.limit is None else self.limit
-        return self.values < limit if self.is_cosine else self.values > limit
+        """The ops worse than the limit; none without a limit."""
+        if self.limit is None:
+            return np.zeros(len(self), dtype=np.bool_)
+        return beyond(self.metric, self.values, self.limit)
 
     def filter_beyond(self) -> str:
         """The filter that lists them, empty without a limit."""
-        from divergraph.present.pictures.metric_curve import beyond_filter
-
         return "" if self.limit is None else beyond_filter(self.metric, self.limit)
 
     def with_limit_moved(self, steps: int) -> CurveOps:
@@ -104,12 +96,6 @@ class CurveOps:
 
 
 NO_OPS = CurveOps((), np.zeros(0, dtype=np.int32), np.zeros(0), Coded.of(()), Coded.of(()))
-
-
-def cosine_ops(points: CurvePoints, limit: float | None) -> CurveOps:
-    """The points of an overview's curve, with the part of the model each belongs to."""
-    parts = parts_of([points.ids[number] for number in points.topo.tolist()])
-    return CurveOps(points.ids, points.topo, points.cosine, points.states, parts, limit=limit)
 
 
 def metric_ops(curve: MetricCurve) -> CurveOps:

@@ -47,8 +47,7 @@ def graph_page(store: GraphStore, target: str, against: str = "") -> str:
         hint = "`divergraph serve` shows it at /runs/RUN/graph"
         raise InputError(f"{most:,} ops are too many for a file that a browser opens", hint=hint)
     groups: dict[str, Json] = {
-        side.value: [answer_json(one.level(group)) for group in range(len(one))]
-        for side, one in levels.items()
+        side.value: list(map(answer_json, one.all())) for side, one in levels.items()
     }
     changes = changes_since(store, against, target) if against else None
     room = GraphRoom(

@@ -10,6 +10,7 @@ import numpy as np
 from divergraph.ask.facts import Facts, load_facts, op_numbers
 from divergraph.ask.sentences import SPLIT_LABELS
 from divergraph.present.html.data import TOLD_METRICS, plot_limits
+from divergraph.present.pictures.scales import beyond, less_is_worse
 from divergraph.text.known_figures import known_figures, undefined_figures
 from graphstore.columns.coded import Bool, Coded, Float, Numbers
 from graphstore.columns.parts import OptionalNumbers
@@ -51,17 +52,11 @@ class MetricCurve:
     @property
     def is_cosine(self) -> bool:
         """Whether less is worse, and 1 the best; else 0 is, and the axis one of logarithms."""
-        return self.metric == Metric.COSINE_SIMILARITY
+        return less_is_worse(self.metric)
 
     def beyond(self, limit: float) -> Bool:
         """Which of the ops are worse than *limit*; those without a finite number are."""
-        within = self.values >= limit if self.is_cosine else self.values <= limit
-        return np.logical_not(within)
-
-
-def beyond_filter(metric: str, limit: float) -> str:
-    """The filter that lists the ops whose *metric* is worse than *limit*."""
-    return f"{metric}{'<' if metric == Metric.COSINE_SIMILARITY else '>'}{limit:.6g}"
+        return beyond(self.metric, self.values, limit)
 
 
 def metric_curve(

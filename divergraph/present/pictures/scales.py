@@ -1,4 +1,4 @@
-"""Where a number stands on an axis, on one that is logarithmic or not."""
+"""Where a number stands on an axis, on one that is logarithmic or not, and beyond which limit."""
 
 from __future__ import annotations
 
@@ -11,11 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from divergraph.text.numbers import short
-from graphstore.columns.coded import Float
+from graphstore.columns.coded import Bool, Float
+from graphstore.model import Metric
 
 _DECADES = 14
 """What is smaller than the largest by more decades lies on the edge."""
 _TICKS = 6
+
+
+def less_is_worse(metric: str) -> bool:
+    """Whether 1 is the best value of a metric and less is worse; else 0 is, and more is worse."""
+    return metric == Metric.COSINE_SIMILARITY
+
+
+def beyond(metric: str, values: Float, limit: float) -> Bool:
+    """Which *values* of a metric are worse than *limit*; NaN is."""
+    within = values >= limit if less_is_worse(metric) else values <= limit
+    return np.logical_not(within)
+
+
+def beyond_filter(metric: str, limit: float) -> str:
+    """The filter that lists the ops whose *metric* is worse than *limit*."""
+    return f"{metric}{'<' if less_is_worse(metric) else '>'}{limit:.6g}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from divergraph.api.capture import is_seed
+from divergraph.ask.registry import all_questions
 from divergraph.cli.command_table import command_of
 from divergraph.jobs.background.job_files import PART
 from divergraph.server.parameters import public_name
@@ -74,6 +75,9 @@ JOB_COMMANDS: Mapping[str, JobCommand] = {
 REPLACE = "replace_it"
 WRITING = frozenset(name for name, job_command in JOB_COMMANDS.items() if job_command.own)
 """Commands that write files into the folder they run in."""
+
+ANSWERED_BY_JOBS = frozenset(JOB_COMMANDS.keys() & all_questions().keys() - WRITING)
+"""Questions whose answer is what a job of their name found last."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,28 +21,30 @@ from divergraph.outcomes import outcome_of_error
 from divergraph.present.html.graph_room import GraphRoom, changes_markup, first_op
 from divergraph.present.json_text import Json
 from divergraph.server.answering import Answering, Endpoint, check_role, document
+from divergraph.server.jobs.routes import JobRoutes
 from divergraph.server.login.people import check_link
 from divergraph.server.pages.links import Links, exact_query
+from divergraph.server.pages.part_page import marked_part
 from divergraph.server.pages.rendering import Pages, assets_version
 from divergraph.server.parameters import values_of
 from divergraph.server.tokens import UserRole
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
-from graphstore.errors import DivergraphError
+from graphstore.errors import DivergraphError, InputError
 from graphstore.filter import parse_filter
 from graphstore.model import Run, Side
 
 ASKED: dict[str, type[Question[Any]]] = {"levels": GraphQuestion, "path": TraceQuestion}
 """What the picture asks, by the last part of the address."""
 _FOUND = 12
-_CHANGES, _OTHERS = 20, 50
+_CHANGES, _OTHERS, _NEAREST = 20, 50, 6
 
 
 class GraphPage:
     """Answers ``/runs/NAME/graph``, of a run or an imported graph."""
 
-    def __init__(self, answering: Answering, pages: Pages) -> None:
-        self._answering, self._pages = answering, pages
+    def __init__(self, answering: Answering, pages: Pages, jobs: JobRoutes | None) -> None:
+        self._answering, self._pages, self._jobs = answering, pages, jobs
 
     async def page(self, request: Request) -> Response:
         """The picture; the first origin is selected unless the address says an op."""
@@ -76,6 +78,7 @@ class GraphPage:
                 {
                     **{asked: links.graph(name, asked) for asked in ("levels", "ops", "path")},
                     "op": f"{links.run(name).partition('?')[0]}/op",
+                    "part": links.graph(name, "part"),
                     "layout": f"/static/graph_layout.js?{assets_version()}",
                 },
             )
@@ -83,6 +86,8 @@ class GraphPage:
                 "name": name,
                 "ops": len(facts.rows),
                 "problem": problem,
+                "is_run": run is not None,
+                "searches": run is not None and self._jobs is not None,
                 "changes": "" if changes is None else _listed(changes, name, links),
                 "room": Markup(room.markup()),  # noqa: S704 - names are escaped there
             }
@@ -123,6 +128,40 @@ class GraphPage:
             rows = op_rows(self._answering.store, run, question.side, where, page)
             ops: Json = [{"op": row.id, "type": row.type, "state": row.state} for row in rows]
             return document({"ops": ops})
+
+        return await self._answering.pool.answer(request, work)
+
+    async def part(self, request: Request) -> Response:
+        """The part between the marks ``start`` and ``end``: its ops, or why it may not be cut."""
+        check_role(request, UserRole.ANALYST)
+
+        def work(_cancellation: Cancellation) -> Response:
+            run = self._run(request)
+            links, problem = Links.of(request), ""
+            try:
+                part, why_not = marked_part(
+                    self._answering.store, request.path_params["run"], links.start, links.end
+                )
+            except InputError as error:
+                part, why_not, problem = None, "", str(error)
+            ops: list[Json] = [] if part is None else [*sorted(part.chosen)]
+            return document(
+                {
+                    "side": Side.DEVICE.value if run is None else Side.GOLDEN.value,
+                    "ops": ops,
+                    "inputs": 0 if part is None else len(part.inputs),
+                    "outputs": 0 if part is None else len(part.outputs),
+                    "refused": [
+                        {
+                            "sentence": refusal.sentence,
+                            "starts": list(refusal.starts[:_NEAREST]),
+                            "ends": list(refusal.ends[:_NEAREST]),
+                        }
+                        for refusal in (() if part is None else part.refused)
+                    ],
+                    "why_not": why_not or problem,
+                }
+            )
 
         return await self._answering.pool.answer(request, work)
 

@@ -14,6 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from divergraph.jobs.background.job_table import QueuedJob, QueuedState
 from divergraph.jobs.background.progress_file import ToldProgress
 from divergraph.server.answering import Answering, check_role
+from divergraph.server.jobs.requests import ANSWERED_BY_JOBS
 from divergraph.server.jobs.routes import JobRoutes
 from divergraph.server.jobs.shown_words import shown_words, subject
 from divergraph.server.pages.links import Links
@@ -153,6 +154,7 @@ class JobPages:
                 found=self._roots.told(progress.found),
             ),
             "error": self._roots.told(job.error or progress.failed),
+            "asked_of": subject(job, self._roots) if job.command in ANSWERED_BY_JOBS else "",
             "words": shown_words(job, self._roots),
             "is_over": job.state not in (QueuedState.QUEUED, QueuedState.RUNNING),
             "may_stop": user.role.may(UserRole.ADMIN)

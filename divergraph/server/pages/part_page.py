@@ -23,6 +23,7 @@ from divergraph.server.pages.root_files import listed_paths
 from divergraph.server.roots import Roots
 from divergraph.server.tokens import UserRole
 from graphstore.cancellation import Cancellation
+from graphstore.contract import GraphStore
 from graphstore.errors import DivergraphError, InputError
 
 _OPS = 200
@@ -87,11 +88,8 @@ class PartPage:
         if not alone:
             store.run(run)
         if links.start and links.end:
-            find = ModelParts.of_graph if alone else ModelParts.stored
-            parts = find(asking(store), run)
             try:
-                part = parts.select([links.start], [links.end])
-                why_not = parts.why_not_written
+                part, why_not = marked_part(store, run, links.start, links.end)
             except InputError as error:  # other marks may do
                 problem = f"{error.what}; {error.hint}" if error.hint else error.what
                 status = outcome_of_error(error).status
@@ -133,6 +131,19 @@ class PartPage:
             return submodel.path
 
         return packed(written)
+
+
+def marked_part(store: GraphStore, run: str, start: str, end: str) -> tuple[Selection, str]:
+    """The part of a run's golden model, or of an imported graph, between two ops, and why parts of
+    that model cannot be written; empty if they can.
+
+    Raises:
+        UnknownNameError: no such run or graph.
+        InputError: an op that neither graph has, or that stands for no original.
+    """
+    find = ModelParts.of_graph if is_graph(store, run) else ModelParts.stored
+    parts = find(asking(store), run)
+    return parts.select([start], [end]), parts.why_not_written
 
 
 def _may_be_cut(part: Selection, *, alone: bool) -> bool:

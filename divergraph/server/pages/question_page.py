@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import click
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from divergraph.api.answer_table import FORMATS
 from divergraph.ask.facts import load_facts
@@ -26,10 +26,13 @@ from divergraph.cli.question_command import parameters_of
 from divergraph.outcomes import outcome_of_error
 from divergraph.present.declared_answer import AnswerTable, answer_parts, json_of
 from divergraph.server.answering import Answering, check_role
+from divergraph.server.jobs.requests import ANSWERED_BY_JOBS
+from divergraph.server.jobs.routes import JobRoutes
 from divergraph.server.pages.links import Links, exact_query
 from divergraph.server.pages.rendering import Pages
 from divergraph.server.parameters import is_required, public_name, said_of, values_of
 from divergraph.server.route_table import QuestionRoute, path_of
+from divergraph.server.tokens import UserRole
 from graphstore.cancellation import Cancellation
 from graphstore.errors import DivergraphError, UnknownNameError
 
@@ -59,8 +62,8 @@ def questions_about(*, runs: bool) -> list[tuple[str, str]]:
 class QuestionPage:
     """Answers ``/ask/QUESTION`` and ``/runs/RUN/ask/QUESTION``."""
 
-    def __init__(self, answering: Answering, pages: Pages) -> None:
-        self._answering, self._pages = answering, pages
+    def __init__(self, answering: Answering, pages: Pages, jobs: JobRoutes | None) -> None:
+        self._answering, self._pages, self._jobs = answering, pages, jobs
 
     async def page(self, request: Request) -> Response:
         """The form, and the answer once all is query that the question needs."""
@@ -74,6 +77,22 @@ class QuestionPage:
 
         def work(cancellation: Cancellation) -> Response:
             return self._page(request, kind, run, query, cancellation)
+
+        return await self._answering.pool.answer(request, work)
+
+    async def begin(self, request: Request) -> Response:
+        """Have a job find the answer; then its page. A form's other fields are options."""
+        check_role(request, UserRole.ANALYST)
+        name, run = request.path_params["question"], request.path_params["run"]
+        form = await self._pages.seals.form(request, self._pages.settings.limits)
+        if self._jobs is None or name not in ANSWERED_BY_JOBS or request.scope.get("link"):
+            raise HTTPException(404)
+        options = {option: text for option, text in form.items() if text} | {"run": run}
+
+        def work(_cancellation: Cancellation) -> Response:
+            assert self._jobs is not None
+            job = self._jobs.ask(name, options, request.scope["user"])
+            return RedirectResponse(Links.of(request).job(job.id), 303)
 
         return await self._answering.pool.answer(request, work)
 
@@ -113,6 +132,7 @@ class QuestionPage:
             "rows": ROWS,
             "ops": {},
             "picture": "",
+            "by_job": self._jobs is not None and run is not None and kind.name in ANSWERED_BY_JOBS,
         }
         status = 200
         if all(field.value for field in fields if field.required):

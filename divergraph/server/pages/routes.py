@@ -37,8 +37,8 @@ def page_routes(
 ) -> list[Route]:
     """The addresses of all pages; without jobs or links those are left out."""
     login, shares = LoginPage(pages, people.sessions), people.shares
-    op, questions = SingleOpPage(answering, pages, roots), QuestionPage(answering, pages)
-    graph, runs = GraphPage(answering, pages), RunsPage(answering, pages)
+    op, questions = SingleOpPage(answering, pages, roots), QuestionPage(answering, pages, jobs)
+    graph, runs = GraphPage(answering, pages, jobs), RunsPage(answering, pages)
     routes = [
         Route("/", runs.page, methods=["GET"]),
         Route("/compare-runs", runs.pair, methods=["GET"]),
@@ -53,12 +53,14 @@ def page_routes(
         ),
         Route("/runs/{run}/graph", graph.page, methods=["GET"]),
         Route("/runs/{run}/graph/ops", graph.found, methods=["GET"]),
+        Route("/runs/{run}/graph/part", graph.part, methods=["GET"]),
         *(
             Route(f"/runs/{{run}}/graph/{name}", graph.asks(kind), methods=["GET"])
             for name, kind in ASKED.items()
         ),
         Route("/ask/{question}", questions.page, methods=["GET"]),
         Route("/runs/{run}/ask/{question}", questions.page, methods=["GET"]),
+        Route("/runs/{run}/ask/{question}", questions.begin, methods=["POST"]),
         Route("/login", login.page, methods=["GET", "POST"]),
         Route("/logout", login.logout, methods=["POST"]),
         Route("/static/{name}", _asset, methods=["GET"]),

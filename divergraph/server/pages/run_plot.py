@@ -13,9 +13,9 @@ from divergraph.present.pictures.metric_curve import (
     PLOTTED,
     USUAL,
     MetricCurve,
-    beyond_filter,
     metric_curve,
 )
+from divergraph.present.pictures.scales import beyond_filter
 from divergraph.present.pictures.scatter_plot import scatter_plot
 from divergraph.present.pictures.svg import scatter
 from divergraph.server.pages.links import Links

@@ -97,8 +97,12 @@ def test_a_part_is_marked_beside_the_picture(page: Page, own: httpx.Client) -> N
     page.until(mark.format("End"))
     page.run(mark.format("End") + ".click()")
     page.until("location.search.includes('end=relu') && document.querySelector('.marks-bar')")
+    page.until(
+        "document.querySelector('[data-part-words]').textContent.startsWith('The part: 1 op')"
+    )
+    assert page.texts(".graph-part button")[0] == "Download the part"
     page.click(".marks-bar a:not(.op)")
-    page.until("document.querySelector('form button.main')?.textContent === 'Download the part'")
+    page.until("document.querySelector('h1')?.textContent === 'A part of the model'")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

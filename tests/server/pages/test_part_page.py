@@ -77,3 +77,27 @@ def test_a_part_of_a_graph_reads_below_the_roots_only(own: httpx.Client) -> None
         assert "etc/passwd" in answer.text, "what was typed stays"
     net = "/runs/net/part?start=conv&end=conv"  # whose file is in none of them
     assert own.post(net, data={"seal": seal_of(own.get(net)), "random": "1"}).status_code == 403
+
+
+def test_the_graph_shows_the_part_or_why_it_is_refused(own: httpx.Client) -> None:
+    address = "/runs/values/graph/part"
+    part = own.get(f"{address}?start=relu&end=tanh").json()
+    assert (part["side"], part["ops"], part["refused"]) == ("golden", ["relu", "tanh"], [])
+    (refusal,) = own.get(f"{address}?start=tanh&end=relu").json()["refused"]
+    assert "comes before the start" in refusal["sentence"]
+    assert (refusal["starts"], refusal["ends"]) == (["relu"], ["tanh"])
+    assert "has no op 'none'" in own.get(f"{address}?start=none&end=relu").json()["why_not"]
+    page = own.get("/runs/values/graph?start=relu&end=tanh")
+    assert "Download the part" in page.text
+
+
+def test_the_smallest_failing_part_is_searched_by_a_job(own: httpx.Client) -> None:
+    page = own.get("/runs/values/ask/minimize")
+    assert "minimize has not been run on" in page.text
+    form = {"seal": seal_of(page), "start": "relu", "end": "tanh"}
+    begun = own.post("/runs/values/ask/minimize", data=form)
+    assert begun.status_code == 303, begun.text
+    job = own.get(begun.headers["location"]).text
+    assert "<code>--start=relu</code>" in job
+    assert own.post("/runs/values/ask/trace", data={"seal": form["seal"]}).status_code == 404
+    assert own.post("/runs/values/ask/minimize", data={"start": "relu"}).status_code == 403

@@ -110,6 +110,7 @@ class Pane {
     this.selected = null;
     this.partners = new Set();
     this.path = new Set();
+    this.part = new Set();
     this.listen();
     new ResizeObserver(() => this.draw()).observe(this.canvas);
   }
@@ -268,6 +269,11 @@ class Pane {
     pen.setLineDash(node.fused === 0 || (partner && !is) ? [6, 4] : []);
     pen.stroke();
     pen.setLineDash([]);
+    if (this.part.has(key)) {
+      pen.lineWidth = 4 / Math.max(Math.min(k, 1), .3);
+      pen.strokeStyle = this.isRefused ? colours.broken : colours.clean;
+      pen.strokeRect(x - 5, y - 5, w + 10, h + 10);
+    }
     if (node.state) {
       pen.fillStyle = colours[node.state] ?? colours.soft;
       pen.fillRect(x, y + 6, 5, h - 12);
@@ -610,6 +616,33 @@ const choose = async (pane, op, {move = false} = {}) => {
   }
 };
 
+// The part between the marks: its ops are framed; a refusal says why, and where it could be cut.
+const showPart = async () => {
+  const place = document.querySelector("[data-part-words]");
+  if (!place || file) return;
+  const {side, ops, inputs, outputs, refused, why_not: whyNot} = await ask("part", marked);
+  const pane = panes.find(each => each.side === side);
+  pane.part = new Set(ops);
+  pane.isRefused = refused.length > 0;
+  const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+  const lines = refused.map(({sentence, starts, ends}) => {
+    const line = Object.assign(document.createElement("p"), {className: "problem", textContent: `Refused: ${shown(sentence)}. `});
+    for (const [mark, names] of [["start", starts], ["end", ends]])
+      for (const name of names) {
+        const to = new URL(location.href), link = document.createElement("a");
+        to.searchParams.set(mark, name);
+        [link.href, link.textContent] = [to, `${mark} at ${shown(name)}`];
+        line.append(link, " ");
+      }
+    return line;
+  });
+  if (whyNot) lines.push(Object.assign(document.createElement("p"), {className: "problem", textContent: shown(whyNot)}));
+  place.textContent = ops.length ? `The part: ${count(ops.length, "op")} of the ${side === "golden" ? "original" : "graph"}, ${count(inputs, "tensor")} in, ${count(outputs, "tensor")} out` : "";
+  place.after(...lines);
+  place.parentElement.querySelector(".tools").hidden = !ops.length || lines.length > 0;
+  pane.draw();
+};
+
 // The path on which most of the error is carried, from the selected op to an output.
 const follow = async ends => {
   const pane = panes.find(each => each.side === "device");
@@ -735,6 +768,7 @@ const start = async () => {
     status("");
     const path = params().get("path");
     if (op) await choose(first, op, {move: true});
+    await showPart();
     if (path) await follow(path === "worst" ? "" : path);
   } catch (error) {
     status(error.message);
