@@ -244,27 +244,33 @@ def _link(name: str) -> str:
     return f"[{name}](#{name.lower()})"
 
 
+_IN_GRAPH = " \\*"
+
+
 def faces_page() -> str:
     """What each question is called in each face."""
     lines = [
         "# Questions and their faces",
         "",
         "What a question is called on the command line, over HTTP (below `/v1`), as a tool of",
-        "agents and in Python; the palette of `divergraph tui` asks it as `Ask: …`. All follow",
-        "from one declaration each: [extend.md](../how-to/extend.md).",
+        "agents and in Python, and the address of its page; after \\* the graph shows the",
+        "answer. The palette of `divergraph tui` asks it as `Ask: …`. All follow from one",
+        "declaration each: [extend.md](../how-to/extend.md).",
         "",
-        "| question | command | HTTP | tool | Python |",
-        "|---|---|---|---|---|",
+        "| question | command | HTTP | page | tool | Python |",
+        "|---|---|---|---|---|---|",
     ]
     paths: dict[type, list[str]] = {}
     for route in question_routes():
         paths.setdefault(route.question, []).append(f"`{route.path}`")
     for kind in map(own_question, own_names()):
         attribute = kind.name.replace("-", "_")
+        page = f"{'/runs/{run}' if is_about_run(kind) else ''}/ask/{kind.name}"
         cells = (
             help_of(kind).replace("``", "`"),
             f"`{kind.command or kind.name}`",
             ", ".join(paths[kind]),
+            f"`{page}`{_IN_GRAPH if kind.picture else ''}",
             f"`{kind.name}`",
             f"`{'run' if is_about_run(kind) else 'store'}.{attribute}`",
         )

@@ -64,7 +64,7 @@ class Links:
         whose = "graphs" if query.pop("is_graph", False) else "runs"
         return _address(f"/v1/{whose}/{_segment(target)}/{kind}/{name}", query)
 
-    def ask(self, question: str, run: str | None = None, **query: object) -> str:
+    def ask(self, question: str, run: str | None = None, /, **query: object) -> str:
         """The page of a question, about a run if it is of one."""
         about = "" if run is None else f"/runs/{_segment(run)}"
         return _address(f"{about}/ask/{_segment(question)}", query)

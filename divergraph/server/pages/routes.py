@@ -10,6 +10,7 @@ from starlette.routing import Route
 from divergraph.server.answering import Answering
 from divergraph.server.jobs.routes import JobRoutes
 from divergraph.server.login.people import KnownPeople
+from divergraph.server.pages.cypher_page import CypherPage
 from divergraph.server.pages.graph_page import ASKED, GraphPage
 from divergraph.server.pages.job_pages import JobPages
 from divergraph.server.pages.links import Links
@@ -58,6 +59,7 @@ def page_routes(
             Route(f"/runs/{{run}}/graph/{name}", graph.asks(kind), methods=["GET"])
             for name, kind in ASKED.items()
         ),
+        Route("/ask/query", CypherPage(answering, pages).page, methods=["GET"]),
         Route("/ask/{question}", questions.page, methods=["GET"]),
         Route("/runs/{run}/ask/{question}", questions.page, methods=["GET"]),
         Route("/runs/{run}/ask/{question}", questions.begin, methods=["POST"]),

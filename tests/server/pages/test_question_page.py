@@ -47,3 +47,17 @@ def test_what_is_wrong_is_said(own: httpx.Client) -> None:
         assert own.get(place).status_code == 404
     assert own.get("/runs/none/ask/roles").status_code == 404
     assert "roles" in all_questions()
+
+
+def test_cypher_is_asked_with_the_schema_at_hand(own: httpx.Client) -> None:
+    page = own.get("/ask/query").text
+    assert "(:Op)-[:PRODUCES]->(:Tensor)" in page
+    assert 'href="/ask/query"' in own.get("/").text
+    (named,) = re.findall(r'href="(/ask/query\?cypher=first_diverging)"', page)
+    answer = own.get(f"{named}&run=first")
+    assert (answer.status_code, '<a class="op" href="/runs/first/op?op=conv">' in answer.text) == (
+        200,
+        True,
+    )
+    refused = own.get("/ask/query", params={"cypher": "MATCH (o) DELETE o"})
+    assert (refused.status_code, "DELETE is not allowed" in refused.text) == (400, True)
