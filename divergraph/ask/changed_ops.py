@@ -28,7 +28,7 @@ def changes_since(store: GraphStore, old: str, new: str) -> RunChanges:
     return recent.get(
         "\0".join((old, new)),
         lambda: ChangesQuestion(old, new).ask(store),
-        lambda known: (known.old, known.new) == runs,
+        lambda answer: (answer.old, answer.new) == runs,
     )
 
 

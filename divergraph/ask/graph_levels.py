@@ -302,8 +302,8 @@ class GraphLevels:
                     tensors.setdefault((maker, op), []).append(outputs[ref.producer.port])
         edges = []
         for source, target, count in pairs:
-            known = {*tensors.get((names[source], names[target]), ())}
-            tensor = known.pop() if len(known) == 1 else Tensor("")
+            labels = {*tensors.get((names[source], names[target]), ())}
+            tensor = labels.pop() if len(labels) == 1 else Tensor("")
             dtype = "" if tensor.dtype is None else tensor.dtype.value
             edges.append(GraphEdge(source, target, count, dtype, tensor.shape, _bytes(tensor)))
         return tuple(edges)
@@ -336,10 +336,10 @@ def _counted(ranks: NDArray[np.int64], kinds: Sequence[_Kind]) -> Mapping[_Kind,
 
 
 def _worst(name: str, values: Float) -> float | None:
-    known = values[~np.isnan(values)]
-    if not len(known):
+    numbers = values[~np.isnan(values)]
+    if not len(numbers):
         return None
-    return float(known.min() if name == Metric.COSINE_SIMILARITY.value else known.max())
+    return float(numbers.min() if name == Metric.COSINE_SIMILARITY.value else numbers.max())
 
 
 def _bytes(tensor: Tensor) -> int | None:

@@ -17,7 +17,7 @@ from divergraph.ask.graph_levels import GraphLevels
 from divergraph.ask.traces import trace
 from divergraph.present.declared_answer import answer_json
 from divergraph.present.html.graph_room import GraphRoom, changes_markup, first_op
-from divergraph.present.html.parts import shown
+from divergraph.present.html.parts import shown as escaped
 from divergraph.present.html.report import page_asset
 from divergraph.present.json_text import Json
 from divergraph.text.printable import printable
@@ -42,10 +42,10 @@ def graph_page(store: GraphStore, target: str, against: str = "") -> str:
     run = facts.run
     sides = (Side.DEVICE,) if run is None else (Side.DEVICE, Side.GOLDEN)
     levels = {side: GraphLevels(store, target, side, against) for side in sides}
-    most = max(one.ops for one in levels.values())
-    if most > MOST_OPS:
+    largest = max(one.ops for one in levels.values())
+    if largest > MOST_OPS:
         hint = "`divergraph serve` shows it at /runs/RUN/graph"
-        raise InputError(f"{most:,} ops are too many for a file that a browser opens", hint=hint)
+        raise InputError(f"{largest:,} ops are too many for a file that a browser opens", hint=hint)
     groups: dict[str, Json] = {
         side.value: list(map(answer_json, one.all())) for side, one in levels.items()
     }
@@ -60,7 +60,7 @@ def graph_page(store: GraphStore, target: str, against: str = "") -> str:
     packed = _packed_text(
         json.dumps({"levels": groups, "paths": _paths(store, facts), "why": _reasons(facts)})
     )
-    head = "" if run is None else f'<p class="quiet">{shown(verdict_text(run))}</p>'
+    head = "" if run is None else f'<p class="quiet">{escaped(verdict_text(run))}</p>'
     listed = "" if changes is None else changes_markup(changes, _CHANGES, lambda *_: "#")
     scripts = "\n".join(map(page_asset, ("graph_file.js", "graph.js")))
     digest = base64.b64encode(hashlib.sha256(scripts.encode()).digest()).decode()
@@ -73,9 +73,9 @@ def graph_page(store: GraphStore, target: str, against: str = "") -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
-        f"<title>{shown(target)}: graph - Divergraph</title>"
+        f"<title>{escaped(target)}: graph - Divergraph</title>"
         f"<style>{page_asset('look.css')}{page_asset('pages.css')}</style></head><body><main>\n"
-        f"<h1>{shown(target)}</h1>{head}{listed}{room.markup()}\n</main>"
+        f"<h1>{escaped(target)}</h1>{head}{listed}{room.markup()}\n</main>"
         '<noscript><p class="problem">The picture needs scripts.</p></noscript>\n'
         f'<script type="application/gzip" id="graph-data">{packed}</script>\n'
         f'<script type="text/plain" id="graph-layout">{_layout()}</script>\n'

@@ -112,12 +112,12 @@ def first_op(facts: Facts, changes: RunChanges | None) -> str:
 
 
 def changes_markup(
-    changes: RunChanges, most: int, address: Callable[[str, Side], str], table: str = ""
+    changes: RunChanges, limit: int, address: Callable[[str, Side], str], table: str = ""
 ) -> str:
-    """The worst *most* changes of a run since another as a list, whose ops lead to their *address*;
+    """The worst *limit* changes of a run since another as a list; its ops lead to their *address*,
     *table* leads to all changes."""
     lines = []
-    for change in changes.changes[:most]:
+    for change in changes.changes[:limit]:
         op = change.op or change.old_op or ""
         golden = change.golden.rpartition(":")[0]
         place = (change.op, Side.DEVICE) if change.op else (golden, Side.GOLDEN)

@@ -76,7 +76,7 @@ class GraphPage:
                 bool(facts.origins) and not link,
                 "Find: part of a name, cos<0.99, type:MatMul*   ( / )",
                 {
-                    **{asked: links.graph(name, asked) for asked in ("levels", "ops", "path")},
+                    **{word: links.graph(name, word) for word in ("levels", "ops", "path")},
                     "op": f"{links.run(name).partition('?')[0]}/op",
                     "part": links.graph(name, "part"),
                     "layout": f"/static/graph_layout.js?{assets_version()}",
