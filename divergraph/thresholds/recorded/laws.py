@@ -16,6 +16,7 @@ from divergraph.thresholds.recorded.call_laws import ADDED, Summary, summary_of
 from divergraph.thresholds.recorded.laws_of_layers import broken_law
 from graphstore.model import DumpTensorRef, ModelGraph, Op, TensorIO
 from importers.dumps.index import TensorKey
+from importers.msprobe.calls import INFERRED
 from importers.msprobe.collectives import GROUP, JOINED, ranks_words
 from importers.msprobe.graph import ARGUMENTS
 from importers.msprobe.job import RANKS, split_place
@@ -45,6 +46,8 @@ def broken_laws(graph: ModelGraph, tensors: Mapping[TensorKey, DumpTensorRef]) -
 
 def _between_ranks(op: Op, tensors: Mapping[TensorKey, DumpTensorRef]) -> str:
     if op.attrs[RANKS] != op.attrs.get(GROUP):
+        return ""
+    if INFERRED in op.attrs:  # from these very statistics: another gradient's may be as near
         return ""
     operands, results = _sides(op, tensors)
     return next(_broken(op, operands, results), "") if operands and results else ""
