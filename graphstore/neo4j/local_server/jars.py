@@ -75,11 +75,8 @@ def fetched_jars(version: str) -> Jars | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None  # no note of an earlier fetch, or a damaged one: fetch
     digests = _listed(version)
-    return (
-        jars
-        if not _broken(digests, jars.paths) and jars.paths == _used(digests, jars.paths)
-        else None
-    )
+    is_whole = not digests or {path.name for path in jars.paths} == set(digests)
+    return jars if is_whole and not _broken(digests, jars.paths) else None
 
 
 def fetch_jars(version: str, say: Callable[[str], None] | None = None) -> Jars:
@@ -129,7 +126,11 @@ def _build(
         # One after the other, which is jgo's way, most of the time is spent waiting.
         jars = {jar.cached_path: jar.resolve for jar in jgo.resolve(endpoint)}  # each file once
         _in_parallel(list(jars.values()), say)
-        return sorted(jgo.build(endpoint, update=update).all_jars)
+        paths = sorted(jgo.build(endpoint, update=update).all_jars)
+        if not {path.name for path in jars} <= {path.name for path in paths}:
+            # jgo takes the folder of a build that was killed for a whole one
+            paths = sorted(jgo.build(endpoint, update=True).all_jars)
+        return paths
     except (OSError, RuntimeError, ValueError, AssertionError, SyntaxError) as error:
         # OSError: no network; the others: Maven Central has no such version, or something
         # in between answers with another page
