@@ -127,10 +127,9 @@ def _build(
         jars = {jar.cached_path: jar.resolve for jar in jgo.resolve(endpoint)}  # each file once
         _in_parallel(list(jars.values()), say)
         paths = sorted(jgo.build(endpoint, update=update).all_jars)
-        if not {path.name for path in jars} <= {path.name for path in paths}:
-            # jgo takes the folder of a build that was killed for a whole one
-            paths = sorted(jgo.build(endpoint, update=True).all_jars)
-        return paths
+        # jgo takes the folder of a build that was killed for a whole one
+        is_cut = len(paths) < len(jars)
+        return sorted(jgo.build(endpoint, update=True).all_jars) if is_cut else paths
     except (OSError, RuntimeError, ValueError, AssertionError, SyntaxError) as error:
         # OSError: no network; the others: Maven Central has no such version, or something
         # in between answers with another page
