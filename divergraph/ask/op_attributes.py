@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from graphstore.columns.coded import Coded
-from graphstore.columns.op_attributes import attribute_texts, has_attributes, keep_attributes
+from graphstore.columns.op_attributes import (
+    attribute_texts,
+    attributes_of,
+    has_attributes,
+    keep_attributes,
+)
 from graphstore.columns.op_columns import OpColumns
 from graphstore.contract import GraphStore
 from graphstore.filter import OpFilter
@@ -20,9 +25,16 @@ def read_attributes(
 ) -> None:
     """Read the attributes of *ops*, all of one side of *target*, if a filter *wanted* asks for
     them and nobody has yet."""
-    if not has_attributes(ops) and any(condition.asks_attributes for condition in wanted):
+    if any(condition.asks_attributes for condition in wanted):
+        all_attributes(store, target, ops)
+
+
+def all_attributes(store: GraphStore, target: str, ops: OpColumns) -> Coded[tuple[str, ...]]:
+    """The attributes of each of *ops*, all of one side of *target*, as ``name=value``."""
+    if not has_attributes(ops):
         with gc_paused():
             keep_attributes(ops, Coded.of(_texts(store, target, ops)))
+    return attributes_of(ops)
 
 
 def _texts(store: GraphStore, target: str, ops: OpColumns) -> Iterator[tuple[str, ...]]:

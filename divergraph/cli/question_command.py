@@ -57,6 +57,7 @@ LAYOUTS: Mapping[str, TextLayout] = {
         "ask.across_text", "show_changes", (shown_option("ops of each kind", 10),)
     ),
     "roles": TextLayout("ask.propagation_text", "show_roles"),
+    "ranks": TextLayout("ask.ranks_text", "show_ranks"),
     "recurring": TextLayout("ask.across_text", "show_recurring", (shown_option("of each", None),)),
 }
 

@@ -81,7 +81,8 @@ COMMANDS = [
     ["baseline", "set", "full"],
     ["baseline", "list"],
     *(["precision-tool", "--run", "full", *rest] for rest in (["ni", CONV], ["vcs"])),
-    *([command, f"gone{ACTS}"] for command in ("logs", "open", "replay", "verify", "analyse")),
+    *([command, f"gone{ACTS}"] for command in ("logs", "open", "ranks", "replay", "verify")),
+    ["analyse", f"gone{ACTS}"],
     ["watch", f"gone{ACTS}", "--golden", f"gone{ACTS}"],
     [f"gone{ACTS}"],
 ]

@@ -69,6 +69,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "query": ({"cypher": "CREATE (o:Op)"}, "only reading is allowed"),
     "blame": (RUN, "blame has not been run on 'values'"),
     "consistency": ({}, "run: a parameter is missing"),
+    "ranks": (RUN, "values is not a run of a job of several ranks"),
     "minimize": (RUN, "minimize has not been run on 'values'"),
     "submodel": ({**RUN, "start": ["relu"]}, "end: a parameter is missing"),
     "compare-runs": ({"old": "values", "new": "none"}, "no run named 'none'"),

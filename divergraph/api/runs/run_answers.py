@@ -277,6 +277,18 @@ class RunAnswers(Asking):
         drawings = [drawing for _, drawing in tensor_drawings(pictures)]
         return standing_alone(drawings, f"{op}, {name}: errors by size and place, values")
 
+    def plot_ranks(self) -> SvgPicture:
+        """The layers of a job on its ranks, each coloured as its worst op; notebooks show it.
+
+        Raises:
+            InputError: the run is not one of a job of several ranks.
+        """
+        from divergraph.present.pictures.rank_map import rank_map
+        from divergraph.present.pictures.svg import standing_alone
+
+        drawing = rank_map(self.ask("ranks"))
+        return standing_alone([drawing], f"{self._name}: {drawing.words}")
+
     def trace(self, op: str | None = None, *, to: str | None = None) -> Trace:
         """Where the error of *op* (default: the first origin) goes, down to the outputs.
 

@@ -75,15 +75,15 @@ def standing_alone(drawings: Iterable[SvgFragment], title: str) -> SvgPicture:
     kept = list(drawings)
     x, parts = 0, []
     for drawing in kept:
-        parts.append(_element("g", drawing.elements, transform=f"translate({x} {_MARGIN})"))
+        parts.append(element("g", drawing.elements, transform=f"translate({x} {_MARGIN})"))
         x += drawing.width + _MARGIN
     width = max(1, x - _MARGIN)
     height = max((drawing.height for drawing in kept), default=0) + _MARGIN
     body = "".join(
         (
-            _element("style", _style()),
-            _element("rect", class_="paper", width=width, height=height),
-            _text(title, 4, 15, "title"),
+            element("style", _style()),
+            element("rect", class_="paper", width=width, height=height),
+            text(title, 4, 15, "title"),
             *parts,
         )
     )
@@ -96,25 +96,25 @@ def scatter(plot: ScatterPlot, link: Link | None = None) -> SvgFragment:
     """The ops of a run by one of its metrics; each leads to the address *link* gives, if any."""
     parts = []
     for tick in plot.ticks:
-        parts += [_line("tick", tick.at), _text(tick.text, area.LEFT - 8, tick.at + 4, "label end")]
+        parts += [_line("tick", tick.at), text(tick.text, area.LEFT - 8, tick.at + 4, "label end")]
     for lane in plot.lanes:
-        parts.append(_text(lane.text, area.LEFT - 8, lane.at + 4, "label end"))
+        parts.append(text(lane.text, area.LEFT - 8, lane.at + 4, "label end"))
     for tick in plot.along:
-        parts.append(_text(tick.text, tick.at, area.HEIGHT - 8, "label middle"))
+        parts.append(text(tick.text, tick.at, area.HEIGHT - 8, "label middle"))
     parts.append(_line("axis", area.BOTTOM))
     for level, y in plot.limits.items():
-        parts += [_line(f"limit {level}", y), _text(level, area.RIGHT, y - 4, f"label end {level}")]
+        parts += [_line(f"limit {level}", y), text(level, area.RIGHT, y - 4, f"label end {level}")]
     for point in plot.points:
         mark = _point(point)
         # The table below leads there by keyboard: a thousand stops of Tab help nobody.
-        parts.append(_element("a", mark, href=link(point.op), tabindex=-1) if link else mark)
+        parts.append(element("a", mark, href=link(point.op), tabindex=-1) if link else mark)
     words = f"{plot.curve.label} of {len(plot.curve)} ops in execution order"
     return SvgFragment(area.WIDTH, area.HEIGHT, words, "".join(parts))
 
 
 def _point(point: PlotPoint) -> str:
-    title = _element("title", point.text, is_markup=False)
-    circle = _element(
+    title = element("title", point.text, is_markup=False)
+    circle = element(
         "circle",
         title,
         class_="point",
@@ -125,7 +125,7 @@ def _point(point: PlotPoint) -> str:
     )
     if not 0 < point.rank < _RANKS_SHOWN:
         return circle
-    return circle + _text(str(point.rank), point.x + 9, point.y + 4, "label rank-mark")
+    return circle + text(str(point.rank), point.x + 9, point.y + 4, "label rank-mark")
 
 
 def tensor_drawings(pictures: TensorPictures) -> list[tuple[str, SvgFragment]]:
@@ -140,9 +140,9 @@ def bars(rows: Iterable[Bar]) -> SvgFragment:
     for number, bar in enumerate(rows):
         top, length = number * _BAR_HEIGHT, round(bar.share * _BAR_WIDTH, 1)
         parts += [
-            _text(bar.label, _BAR_NAMES - 8, top + 15, "label end"),
-            _element("rect", class_="amount", x=_BAR_NAMES, y=top + 4, width=length, height=14),
-            _text(f"{bar.count:,}", _BAR_NAMES + length + 6, top + 15, "label"),
+            text(bar.label, _BAR_NAMES - 8, top + 15, "label end"),
+            element("rect", class_="amount", x=_BAR_NAMES, y=top + 4, width=length, height=14),
+            text(f"{bar.count:,}", _BAR_NAMES + length + 6, top + 15, "label"),
         ]
         words.append(f"{bar.label}: {bar.count}")
     return SvgFragment(340, len(words) * _BAR_HEIGHT + 4, "; ".join(words), "".join(parts))
@@ -151,11 +151,11 @@ def bars(rows: Iterable[Bar]) -> SvgFragment:
 def cells(picture: CellPicture) -> SvgFragment:
     """Shades by place."""
     size = picture.size
-    parts = [_element("rect", class_="ground", width=size, height=size)]
+    parts = [element("rect", class_="ground", width=size, height=size)]
     for cell in picture.cells:
-        title = _element("title", cell.text, is_markup=False)
+        title = element("title", cell.text, is_markup=False)
         parts.append(
-            _element(
+            element(
                 "rect",
                 title,
                 class_=f"heat-{cell.shade}",
@@ -165,20 +165,20 @@ def cells(picture: CellPicture) -> SvgFragment:
                 height=cell.height,
             )
         )
-    parts.append(_text(picture.across, size / 2, size + 16, "label middle"))
+    parts.append(text(picture.across, size / 2, size + 16, "label middle"))
     if picture.down:
         turned = f"translate(-9 {size / 2}) rotate(-90)"
-        parts.append(_text(picture.down, 0, 0, "label middle", turned))
+        parts.append(text(picture.down, 0, 0, "label middle", turned))
     ends = f"from {picture.low} to {picture.high}"
-    parts.append(_text(ends, 0, size + 31, "label"))
+    parts.append(text(ends, 0, size + 31, "label"))
     axes = f"{picture.across} and {picture.down}" if picture.down else picture.across
-    inner = _element("g", "".join(parts), transform=f"translate({_MARGIN} 6)")
+    inner = element("g", "".join(parts), transform=f"translate({_MARGIN} 6)")
     return SvgFragment(size + 30, size + 40, f"{picture.title}, {axes}, {ends}", inner)
 
 
 def _svg(elements: str, width: int, height: int, words: str) -> str:
     """The outermost element of a picture; pages do not need its name space, files do."""
-    return _element(
+    return element(
         "svg",
         elements,
         xmlns="http://www.w3.org/2000/svg",
@@ -192,16 +192,17 @@ def _svg(elements: str, width: int, height: int, words: str) -> str:
 
 
 def _line(kind: str, y: float) -> str:
-    return _element("line", class_=kind, x1=area.LEFT, x2=area.RIGHT, y1=y, y2=y)
+    return element("line", class_=kind, x1=area.LEFT, x2=area.RIGHT, y1=y, y2=y)
 
 
-def _text(text: str, x: float, y: float, kind: str, transform: str = "") -> str:
+def text(words: str, x: float, y: float, kind: str, transform: str = "") -> str:
+    """*words* at a place, or where *transform* puts them; ``kind`` are classes of the style."""
     if transform:
-        return _element("text", text, is_markup=False, class_=kind, transform=transform)
-    return _element("text", text, is_markup=False, class_=kind, x=x, y=y)
+        return element("text", words, is_markup=False, class_=kind, transform=transform)
+    return element("text", words, is_markup=False, class_=kind, x=x, y=y)
 
 
-def _element(tag: str, content: str = "", *, is_markup: bool = True, **attributes: object) -> str:
+def element(tag: str, content: str = "", *, is_markup: bool = True, **attributes: object) -> str:
     """An element; *content* is markup already, or else a text."""
     named = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(printable(str(value)))}"'

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import click
+from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -25,6 +26,8 @@ from divergraph.ask.registry import all_questions
 from divergraph.cli.question_command import parameters_of
 from divergraph.outcomes import outcome_of_error
 from divergraph.present.declared_answer import AnswerTable, answer_parts, json_of
+from divergraph.present.pictures.rank_map import rank_map
+from divergraph.present.pictures.svg import SvgFragment
 from divergraph.server.answering import Answering, check_role
 from divergraph.server.jobs.requests import ANSWERED_BY_JOBS
 from divergraph.server.jobs.routes import JobRoutes
@@ -38,6 +41,8 @@ from graphstore.errors import DivergraphError, UnknownNameError
 
 ROWS = 500
 """So many rows of a table stand on a page; a file has them all."""
+_DRAWN: Mapping[str, Callable[[Any], SvgFragment]] = {"ranks": rank_map}
+"""The picture above the table, by question."""
 
 
 class ParameterField(NamedTuple):
@@ -132,6 +137,7 @@ class QuestionPage:
             "rows": ROWS,
             "ops": {},
             "picture": "",
+            "drawing": "",
             "by_job": self._jobs is not None and run is not None and kind.name in ANSWERED_BY_JOBS,
         }
         status = 200
@@ -151,6 +157,9 @@ class QuestionPage:
                 values["parts"] = list(answer_parts(json_of(question, answer)))
                 values["files"] = _files(kind, run, query)
                 values["picture"] = _picture(question)
+                if kind.name in _DRAWN:
+                    drawn = _DRAWN[kind.name](answer).inline()
+                    values["drawing"] = Markup(drawn)  # noqa: S704 - names are escaped there
                 values["ops"] = self._owners(kind, question)
         values["is_table"] = lambda part: isinstance(part, AnswerTable)
         # ``start`` and ``end`` are parameters here, no marks of a part.

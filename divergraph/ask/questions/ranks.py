@@ -1,0 +1,131 @@
+"""In which layers of which ranks of a job an error starts, and which it reaches."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from divergraph.ask.facts import find_run, load_facts
+from divergraph.ask.op_attributes import all_attributes
+from divergraph.ask.question import Parameter, Question, RunName
+from graphstore.cancellation import Cancellation
+from graphstore.columns.op_attributes import rank_texts
+from graphstore.columns.op_columns import OpColumns
+from graphstore.contract import GraphStore
+from graphstore.errors import InputError, UnknownNameError
+from graphstore.model import Level, OpState
+from importers.msprobe.calls import CallName
+
+_WORST_FIRST = (
+    OpState.ORIGIN,
+    OpState.BROKEN,
+    OpState.INHERITED,
+    OpState.DRIFTING,
+    OpState.EXPLAINED,
+    OpState.CLEAN,
+    OpState.NOT_COMPARED,
+)
+_HEAD = re.compile(r"ranks?[\d,:-]+/")
+_OVER = (Level.WARN, Level.FAIL)
+
+
+@dataclass(frozen=True, slots=True)
+class RankLayer:
+    """The ops of one layer on one rank; one between ranks counts on each of them."""
+
+    layer: Annotated[str, "as blocks.0; the first module's name where none is numbered"]
+    way: Annotated[str, "forward or backward; empty outside of modules, as in the optimizer"]
+    rank: int
+    ops: int
+    over: Annotated[int, "how many of them have an output over a limit"]
+    state: Annotated[OpState, "the worst of any of them"]
+    worst: Annotated[
+        str,
+        Parameter("an op of that state: the first of those with the largest error", op_of="run"),
+    ]
+    relative: Annotated[float | None, "its relative error"]
+
+
+@dataclass(frozen=True, slots=True)
+class RankMap:
+    """The layers of a job in the order in which they run, each on all ranks that have it."""
+
+    run: str
+    ranks: tuple[int, ...]
+    layers: tuple[RankLayer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RanksQuestion(Question[RankMap]):
+    """Map the error of a job over its ranks and layers."""
+
+    name = "ranks"
+    example = "divergraph ranks RUN"
+
+    run: RunName
+
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> RankMap:
+        """Each layer on each of its ranks.
+
+        Raises:
+            UnknownNameError: no such run.
+            InputError: its device graph is not a job of several ranks.
+        """
+        if find_run(store, self.run) is None:
+            raise UnknownNameError("run", self.run)
+        ops = load_facts(store, self.run).rows
+        members: dict[tuple[str, str, int], list[int]] = defaultdict(list)
+        for number, texts in enumerate(all_attributes(store, self.run, ops)):
+            for rank in rank_texts(texts):
+                members[*_place_of(ops.ids[number]), int(rank)].append(number)
+        ranks = sorted({rank for _, _, rank in members})
+        if not ranks:
+            raise InputError(
+                f"{self.run} is not a run of a job of several ranks",
+                hint="compare folders that have rank0, rank1, ... below a step",
+            )
+        first = {(layer, way): numbers[0] for (layer, way, _), numbers in reversed(members.items())}
+        layers = sorted(members, key=lambda place: (first[place[:2]], place[2]))
+        return RankMap(
+            self.run,
+            tuple(ranks),
+            tuple(_row(ops, *place, members[place]) for place in layers),
+        )
+
+
+QUESTION = RanksQuestion
+
+
+def _place_of(op: str) -> tuple[str, str]:
+    """The layer and the way of an op of a job, by the innermost module that calls it."""
+    calls = _HEAD.sub("", op, count=1).split("/")
+    names = [CallName.of(call) for call in calls]
+    modules = [name for name in names if name.kind in ("Module", "Cell")]
+    way = "forward" if all(name.way in ("forward", "") for name in names) else "backward"
+    if modules:
+        return _layer(modules[-1]), way
+    return (calls[0], "") if len(calls) > 1 else ("", way)
+
+
+def _layer(module: CallName) -> str:
+    """``blocks.0`` of ``Module.blocks.0.attn.q.Linear.forward.0``, ``norm`` of a module that is in
+    no numbered one."""
+    path = module.full.partition(f".{module.type}.")[0].split(".")[1:]
+    numbered = next((at for at, part in enumerate(path) if part.isdecimal()), None)
+    return ".".join(path[: (0 if numbered is None else numbered) + 1])
+
+
+def _row(ops: OpColumns, layer: str, way: str, rank: int, numbers: list[int]) -> RankLayer:
+    places = np.array(numbers)
+    states = [state or OpState.NOT_COMPARED for state in ops.states.listed(places)]
+    worst = min(states, key=_WORST_FIRST.index)
+    errors = np.nan_to_num(ops.relative_errors[places], nan=-1.0, posinf=np.inf)
+    errors[[state is not worst for state in states]] = -2.0  # below those of its state
+    at = int(np.argmax(errors))
+    over = sum(level in _OVER for level in ops.levels.listed(places))
+    relative = float(errors[at]) if errors[at] >= 0.0 else None
+    return RankLayer(layer, way, rank, len(numbers), over, worst, ops.ids[numbers[at]], relative)
