@@ -129,7 +129,7 @@ def check(place, action):
     left = {path.name for path in place.iterdir()}
     assert left <= {"store.json", "runs", "graphs"}, left
     for entry in [*place.glob("runs/*"), *place.glob("graphs/*")]:
-        assert len(list(entry.iterdir())) == 2, entry
+        assert len(list(entry.iterdir())) == 3, entry  # manifest, database, tables
 
 assert in_fork(prepare) == 0
 action = globals()[sys.argv[3]]
