@@ -32,7 +32,8 @@ def write_table_file(folder: Path, name: str, rows: Any) -> None:
     from pyarrow.parquet import write_table
 
     with os_errors("write", folder):
-        folder.mkdir(exist_ok=True)
+        if not folder.exists():
+            folder.mkdir()
         with (folder / f"{name}{_ENDING}").open("wb") as file:
             write_table(rows, file, compression="zstd")
 

@@ -88,11 +88,13 @@ def restored(store):
 
 def killed_at(step, action, place):
     def act():
-        seen = 0
+        seen, last = 0, None
         def count(event, args):
-            nonlocal seen
+            nonlocal seen, last
             if event in STEPS:
-                seen += 1
+                # of the tables that are removed from one folder, one after the other, the first
+                new = event, os.path.dirname(os.fsdecode(args[0]))
+                seen, last = seen + (new != last or event != "os.remove"), new
                 if seen == step:
                     os.kill(os.getpid(), signal.SIGKILL)
         with EmbeddedStore(place) as store:
