@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import httpx
 import jsonschema
+import numpy as np
 import pytest
 from analysed_runs import analysed_runs
 from served import served
@@ -16,6 +17,7 @@ from divergraph.jobs.background.job_files import ANSWER, PART
 from divergraph.jobs.background.job_table import JobTable, QueuedState
 from divergraph.server.openapi import openapi
 from divergraph.server.settings import Limits, ServerSettings
+from tests.made.recorded_ranks import write_ranks
 
 pytestmark = pytest.mark.thorough
 
@@ -44,6 +46,12 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     analysed_runs(place, store)
     for words in (["blame", "bad"], ["minimize", "bad", "--budget", "3"]):
         assert run([*words, "--store", store]) in (0, 1, 2)
+    given = np.arange(6, dtype=np.float32)
+    calls = [("Torch.mul.0.forward", [given, 2], {}, [given * 2])]
+    for side in ("golden", "device"):
+        write_ranks(place / side / "step0", {0: calls, 1: calls})
+    sides = ["--golden", str(place / "golden"), "--device", str(place / "device")]
+    assert run(["compare", *sides, "--run", "job", "--store", store]) == 0
     settings = ServerSettings(
         store, tokens=place / "none", state=place / "state", limits=Limits(jobs=0)
     )
@@ -70,6 +78,7 @@ def test_answers_are_as_described(client: httpx.Client, path: str) -> None:
     operation = DESCRIBED["paths"][path]["get"]
     needed = {each["name"] for each in operation["parameters"] if each["required"]}
     place = {**GIVEN, "kind": "graphml"} if "/exports/" in path else GIVEN
+    place = {**place, "run": "job"} if path.endswith("/ranks") else place
     in_path = {name for name in needed if f"{{{name}}}" in path}
     given = {name: GIVEN[name] for name in needed - in_path}
     answer = client.get(path.format(**place), params=given)
