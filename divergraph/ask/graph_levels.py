@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from divergraph.ask.changed_ops import changed_ops
 from divergraph.ask.facts import load_facts
 from divergraph.ask.folding import FoldedOps, OpGroup, folded
+from divergraph.ask.op_order import STARTS_FIRST
 from divergraph.ask.questions.blame import blame_shares
 from divergraph.ask.questions.compare_runs import ChangeKind
 from graphstore.columns.coded import Float
@@ -33,15 +34,6 @@ FIGURES = (
     BLAME_SHARE,
 )
 """What nodes can be coloured by, beside their state."""
-WORST_FIRST = (
-    OpState.ORIGIN,
-    OpState.BROKEN,
-    OpState.INHERITED,
-    OpState.DRIFTING,
-    OpState.EXPLAINED,
-    OpState.CLEAN,
-    OpState.NOT_COMPARED,
-)
 _PARTNERS = 50
 _Kind = TypeVar("_Kind", bound=Enum)
 
@@ -198,7 +190,7 @@ class GraphLevels:
         for at, child in enumerate(opened.group.children):
             start, end = opened.span(child)
             ops = self._folds.order[start:end]
-            states = _counted(ranks[ops], WORST_FIRST)
+            states = _counted(ranks[ops], STARTS_FIRST)
             is_op = child < 0
             nodes.append(
                 GraphNode(
@@ -225,10 +217,10 @@ class GraphLevels:
     @cached_property
     def _ranks(self) -> NDArray[np.int64]:
         """How bad the state of each op is, 0 the worst; after all states if it has none."""
-        none = len(WORST_FIRST)
+        none = len(STARTS_FIRST)
 
         def rank(state: OpState | None) -> float:
-            return none if state is None else WORST_FIRST.index(state)
+            return none if state is None else STARTS_FIRST.index(state)
 
         if self.side is Side.DEVICE or self._links is None:
             return self._facts.rows.states.keyed(rank).astype(np.int64)

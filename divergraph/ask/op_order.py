@@ -133,6 +133,8 @@ STATE_ORDER = (
     OpState.NOT_COMPARED,
 )
 """The states, worst first."""
+STARTS_FIRST = (OpState.ORIGIN, *(state for state in STATE_ORDER if state is not OpState.ORIGIN))
+"""The states as many ops together are judged: that an error starts there says most."""
 
 _OTHERS = tuple(metric for metric in METRIC_NUMBERS if metric not in TELLING_METRICS)
 """The metrics without a short column name; the larger, the worse."""

@@ -10,8 +10,9 @@ import divergraph as dg
 from benchmarks.recorded_jobs.made_job import Job
 from divergraph.ask.questions.ranks import RankLayer, RankMap
 from divergraph.cli.ask.ranks_text import show_ranks
+from graphstore.columns.op_attributes import job_ranks
 from graphstore.errors import InputError
-from graphstore.model import OpState
+from graphstore.model import OpState, TensorIO
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +32,12 @@ def test_each_layer_stands_on_each_rank_as_its_worst_op(job):
     assert origins == [("blocks.1", "forward", 1)]
     assert by_place["blocks.1", "forward", 1].worst == job.data.origins[0].op
     assert by_place["blocks.0", "forward", 0].over == by_place["blocks.0", "forward", 1].over == 0
-    assert sum(row.ops for row in answer.layers) == sum(
-        len(op.attrs["ranks"]) if "ranks" in op.attrs else 1 for op in job.data.device.ops
-    ), "one between ranks counts on each"
+    ranks = {op.id: len(job_ranks(op.attrs)) for op in job.data.device.ops}
+    off = {item.op for item in job.data.comparisons if item.over and item.io is TensorIO.OUTPUT}
+    assert sum(row.ops for row in answer.layers) == sum(ranks.values()), (
+        "one between ranks counts on each"
+    )
+    assert sum(row.over for row in answer.layers) == sum(ranks[op] for op in off)
     layers = list(dict.fromkeys(row.layer for row in answer.layers))
     assert layers.index("blocks.0") + 1 == layers.index("blocks.1"), "in the order they run in"
 

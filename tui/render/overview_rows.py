@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from divergraph.ask.answers import ModuleRow, Overview
+from divergraph.ask.op_order import STARTS_FIRST
 from divergraph.ask.origin_answers import OriginAnswer
 from divergraph.ask.sentences import reason_text
 from divergraph.text.words import REASON_WORDS
@@ -16,15 +17,6 @@ from tui.style.glyphs import Glyphs
 from tui.widgets.cells import width_of
 from tui.widgets.columns import ListColumn
 from tui.widgets.rows import Cell, FixedRows
-
-_WORST_FIRST = (
-    OpState.ORIGIN,
-    OpState.BROKEN,
-    OpState.INHERITED,
-    OpState.DRIFTING,
-    OpState.EXPLAINED,
-    OpState.CLEAN,
-)
 
 
 def origins(overview: Overview, glyphs: Glyphs) -> FixedRows:
@@ -133,9 +125,9 @@ def modules(overview: Overview, glyphs: Glyphs) -> FixedRows:
 
 
 def _module(module: ModuleRow, glyphs: Glyphs) -> tuple[Cell, ...]:
-    worst = next((state for state in _WORST_FIRST if module.states.get(state)), None)
+    worst = next((state for state in STARTS_FIRST if module.states.get(state)), None)
     state = worst or OpState.NOT_COMPARED
-    over = sum(module.states.get(state, 0) for state in _WORST_FIRST[:3])
+    over = sum(module.states.get(state, 0) for state in STARTS_FIRST[:3])
     return (
         Cell(glyphs.state(state), state_style(state)),
         Cell(module.name),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Annotated
@@ -11,6 +10,7 @@ import numpy as np
 
 from divergraph.ask.facts import find_run, load_facts
 from divergraph.ask.op_attributes import all_attributes
+from divergraph.ask.op_order import STARTS_FIRST
 from divergraph.ask.question import Parameter, Question, RunName
 from graphstore.cancellation import Cancellation
 from graphstore.columns.op_attributes import rank_texts
@@ -19,18 +19,6 @@ from graphstore.contract import GraphStore
 from graphstore.errors import InputError, UnknownNameError
 from graphstore.model import Level, OpState
 from importers.msprobe.calls import CallName
-
-_WORST_FIRST = (
-    OpState.ORIGIN,
-    OpState.BROKEN,
-    OpState.INHERITED,
-    OpState.DRIFTING,
-    OpState.EXPLAINED,
-    OpState.CLEAN,
-    OpState.NOT_COMPARED,
-)
-_HEAD = re.compile(r"ranks?[\d,:-]+/")
-_OVER = (Level.WARN, Level.FAIL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,30 +90,33 @@ QUESTION = RanksQuestion
 
 def _place_of(op: str) -> tuple[str, str]:
     """The layer and the way of an op of a job, by the innermost module that calls it."""
-    calls = _HEAD.sub("", op, count=1).split("/")
-    names = [CallName.of(call) for call in calls]
-    modules = [name for name in names if name.kind in ("Module", "Cell")]
-    way = "forward" if all(name.way in ("forward", "") for name in names) else "backward"
-    if modules:
-        return _layer(modules[-1]), way
-    return (calls[0], "") if len(calls) > 1 else ("", way)
+    # few ask this question, and all load it
+    from divergraph.layouts.twins import ModuleCall
+    from importers.msprobe.job import split_rank
+
+    calls = split_rank(op)[1].split("/")
+    modules = [module for module in map(ModuleCall.of, calls) if module is not None]
+    if not modules and len(calls) > 1:
+        return calls[0], ""
+    ways = {CallName.of(call).way for call in calls}
+    way = "forward" if ways <= {"forward", ""} else "backward"
+    return _layer(modules[-1].path) if modules else "", way
 
 
-def _layer(module: CallName) -> str:
-    """``blocks.0`` of ``Module.blocks.0.attn.q.Linear.forward.0``, ``norm`` of a module that is in
-    no numbered one."""
-    path = module.full.partition(f".{module.type}.")[0].split(".")[1:]
-    numbered = next((at for at, part in enumerate(path) if part.isdecimal()), None)
-    return ".".join(path[: (0 if numbered is None else numbered) + 1])
+def _layer(path: str) -> str:
+    """``blocks.0`` of ``blocks.0.attn.q``, ``norm`` of a module that is in no numbered one."""
+    parts = path.split(".")
+    numbered = next((at for at, part in enumerate(parts) if part.isdecimal()), 0)
+    return ".".join(parts[: numbered + 1])
 
 
 def _row(ops: OpColumns, layer: str, way: str, rank: int, numbers: list[int]) -> RankLayer:
     places = np.array(numbers)
     states = [state or OpState.NOT_COMPARED for state in ops.states.listed(places)]
-    worst = min(states, key=_WORST_FIRST.index)
+    worst = min(states, key=STARTS_FIRST.index)
     errors = np.nan_to_num(ops.relative_errors[places], nan=-1.0, posinf=np.inf)
     errors[[state is not worst for state in states]] = -2.0  # below those of its state
     at = int(np.argmax(errors))
-    over = sum(level in _OVER for level in ops.levels.listed(places))
+    over = int(np.count_nonzero(ops.levels.take(places).equal(Level.FAIL)))
     relative = float(errors[at]) if errors[at] >= 0.0 else None
     return RankLayer(layer, way, rank, len(numbers), over, worst, ops.ids[numbers[at]], relative)
