@@ -99,12 +99,12 @@ def _has_same_end(device: Summary, golden: Summary) -> bool:
 
 
 def _is_multiple(device: Summary, golden: Summary) -> bool:
-    for turned in (golden, None):
-        high, low = (golden.maximum, golden.minimum) if turned else (golden.minimum, golden.maximum)
-        if not high or not low or not golden.norm:
+    times = device.norm / golden.norm if golden.norm else 0.0
+    ends = (golden.maximum, golden.minimum), (golden.minimum, golden.maximum)
+    for (high, low), is_positive in zip(ends, (True, False), strict=True):
+        if not high or not low or not times:
             continue
         ratios = device.maximum / high, device.minimum / low
-        times = device.norm / golden.norm
-        if all(abs(abs(each) / times - 1) <= _TIMES for each in ratios) if times else False:
-            return (ratios[0] > 0) is (turned is not None)
+        if all(abs(abs(ratio) / times - 1) <= _TIMES for ratio in ratios):
+            return (ratios[0] > 0) is is_positive
     return False
