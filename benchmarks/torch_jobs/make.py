@@ -92,9 +92,9 @@ def every_channel(*given: Any, **_: Any) -> Tensor:
     return made if not bias or bias[0] is None else made + bias[0]
 
 
-def owner(name: str) -> Any:
-    """Where PyTorch has the function *name*."""
-    return next(space for space in (functional, torch, Tensor) if hasattr(space, name))
+def owners(name: str) -> list[Any]:
+    """Where PyTorch has the function *name*: what a model calls may be any of them."""
+    return [space for space in (functional, torch, Tensor) if hasattr(space, name)]
 
 
 def wrong(plain: Callable[..., Any], fault: str, given: tuple[Any, ...], options: Any) -> Any:
@@ -108,6 +108,8 @@ def wrong(plain: Callable[..., Any], fault: str, given: tuple[Any, ...], options
     if fault == "eps":
         if "eps" in options:
             return plain(*given, **{**options, "eps": 0.3})
+        if plain.__name__ == "rms_norm":  # whose epsilon may be None
+            return plain(*given[:3], 0.3)
         return plain(*(0.3 if type(each) is float and each < 1e-3 else each for each in given))
     if fault == "dim" and given[0].dim() > 2:
         turned = given[0].transpose(-2, -1)
@@ -121,18 +123,32 @@ def wrong(plain: Callable[..., Any], fault: str, given: tuple[Any, ...], options
     return SPOILT[fault](made)
 
 
-def spoil(name: str, at: int, fault: str) -> None:
-    """Make call *at* of a function wrong."""
-    space, count = owner(name), iter(range(1 << 30))
-    plain = getattr(space, name)
+def spoil(name: str, at: int, fault: str) -> Callable[[], bool]:
+    """Make call *at* of a function wrong. The result says later whether that call came, and gave
+    something else."""
+    count, changed, inside = iter(range(1 << 30)), list[bool](), list[bool]()
 
-    def called(*given: Any, **options: Any) -> Any:
-        if next(count) != at:
-            return plain(*given, **options)
-        return wrong(plain, fault, given, options)
+    def spoilt(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*given: Any, **options: Any) -> Any:
+            if inside or next(count) != at:  # a function may call the method of its name
+                inside.append(True)
+                made = plain(*given, **options)
+                inside.pop()
+                return made
+            inside.append(True)
+            right, made = plain(*given, **options), wrong(plain, fault, given, options)
+            inside.pop()
+            # Bytes of their memory: every call of a function would be recorded.
+            pair = [(x[0] if isinstance(x, tuple) else x).untyped_storage() for x in (right, made)]
+            changed.append(bytes(pair[0]) != bytes(pair[1]))
+            return made
 
-    called.__name__ = name
-    setattr(space, name, called)
+        called.__name__ = name
+        return called
+
+    for space in owners(name):
+        setattr(space, name, spoilt(getattr(space, name)))
+    return lambda: any(changed)
 
 
 def optimizer_of(kind: str, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
@@ -157,10 +173,11 @@ def step(folder: Path, kind: str, name: str, options: argparse.Namespace) -> Non
     """One dumped training step."""
     from msprobe.pytorch import PrecisionDebugger
 
+    spoilt: Callable[[], bool] = lambda: True  # noqa: E731 - until it is spoilt
     target, _, rest = name.partition(" ")
     at, _, fault = rest.partition(" ")
     if fault and target != "weight" and fault != "missing":
-        spoil(target, int(at), fault)
+        spoilt = spoil(target, int(at), fault)
     dtype = TYPES.get(name, torch.bfloat16)
     torch.manual_seed(options.seed)
     torch.set_num_threads(1)
@@ -182,7 +199,7 @@ def step(folder: Path, kind: str, name: str, options: argparse.Namespace) -> Non
     debugger = PrecisionDebugger(config_path=str(folder / "config.json"))
     debugger.start(model=model)
     if fault == "missing":
-        spoil(target, int(at), fault)
+        spoilt = spoil(target, int(at), fault)
     with torch.autocast("cpu", torch.bfloat16, enabled=name == "amp"):
         made = model(*inputs)
     loss = loss_of(made.float(), wanted, kind) + getattr(model, "cost", 0.0)
@@ -190,6 +207,8 @@ def step(folder: Path, kind: str, name: str, options: argparse.Namespace) -> Non
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     debugger.stop()
+    if not spoilt():
+        raise ValueError(f"{kind} does not come by {name}, or it changes nothing")
 
 
 def jobs(wanted: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -208,7 +227,7 @@ def main() -> None:
     parser.add_argument("--task", default="tensor", choices=("tensor", "statistics"))
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("models", nargs="*", default=[])
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     for kind, name in jobs(options.models or MODELS):
         folder = options.folder / f"{kind}-{name.replace(' ', '-')}"
         if folder.exists():

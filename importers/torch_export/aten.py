@@ -34,7 +34,7 @@ _TYPES = _pairs(
     "new_ones=ones new_full=full matrix_norm=norm _weight_norm=weight_norm"
 )
 _PLACES = {
-    "batch_norm": "running_mean=1 running_var=2 weight=3 bias=4 training=5 momentum=6 eps=7",
+    "batch_norm": "running_mean=1 running_var=2 weight=3 bias=4",
     "dot": "tensor=other",
     "dropout": "train=training",
     "dropout_": "train=training",

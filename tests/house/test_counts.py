@@ -204,13 +204,14 @@ COUNTS = (
     Count("private functions with one use, in 100", one_caller_share, 57, 45),
     Count("variables called by an everyday word, in 100", everyday_names, 0.7, 0.5),
     Count("lines for a comment in the hard rooms", uncommented, 90, 25),
-    Count("numbers of root cause", numbers_of_root_cause, 407, 120),
+    Count("numbers of root cause", numbers_of_root_cause, 408, 120),
     # 400 of these lines are only wrapped, as above, or import what rules share.
     # 60 for gradients added up in 16 bits: healthy training in bfloat16 was diverged.
+    # 10 for the epsilon of a recorded call, by its place or as a module keeps it.
     # 20 for runs of jobs split otherwise than golden's, opened again.
     # 25 for inputs solved for with the weights of a device in 8 bits, 260 for jobs of ranks.
     # 20 for calls that stand for one fault, on all ranks or at all calls of a kind.
-    Count("code lines of root cause", lambda: code_lines("rootcause"), 20_070, 8_500),
+    Count("code lines of root cause", lambda: code_lines("rootcause"), 20_080, 8_500),
     Count("folders of one or two modules", small_folders, 9, 8),
     Count("class names used twice", repeated_class_names, 3, 0),
     Count("functions over 60 lines", long_functions, 8, 8),

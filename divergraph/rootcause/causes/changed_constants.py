@@ -33,7 +33,7 @@ from divergraph.rootcause.causes.limits import (
 )
 from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.reruns.operands import LARGEST
-from divergraph.rootcause.causes.words import as_well, values_text
+from divergraph.rootcause.causes.words import as_well, is_epsilon, values_text
 from divergraph.rootcause.values import TINY
 from graphstore.model import Evidence, Op
 
@@ -255,14 +255,15 @@ def _common(
     op = constant.op
     number = float(np.median(changed - own)) if how == "larger" else _ratio(own, changed)
     label, words = "wrong_constant", f"all of {constant.name} {number:.5g} {how}"
-    epsilon = next((value for name, value in op.attrs.items() if "epsilon" in name), None)
+    numbers = {name: value for name, value in op.attrs.items() if isinstance(value, float)}
+    epsilon = next((value for name, value in numbers.items() if is_epsilon(name, value)), None)
     evidence: Evidence = {
         "op": op.id,
         "constant": constant.name,
         "by": number,
         "left": view.left(output),
     }
-    if how == "larger" and isinstance(epsilon, float) and (own >= 0.0).all():
+    if how == "larger" and epsilon is not None and (own >= 0.0).all():
         label = "wrong_epsilon"
         words += f", as with an epsilon of {epsilon + number:.3g} in place of {epsilon:.3g}"
     return Cause(

@@ -15,6 +15,23 @@ _VALUES = 3
 """Values of a constant that are told one by one."""
 
 
+_SMALL = 1e-3
+"""No number by which calls are usually told what to do is so small, but for what keeps a divisor
+from 0."""
+
+
+def is_epsilon(attribute: str, value: float) -> bool:
+    """Whether an attribute is what is added to a variance: ``epsilon``, ``eps``, or of a recorded
+    call a small number whose name nobody recorded."""
+    return "eps" in attribute or (argument_name(attribute) != attribute and 0 < value <= _SMALL)
+
+
+def argument_name(attribute: str) -> str:
+    """``epsilon``, or of a recorded call ``eps``, ``argument 4``."""
+    name = attribute.removeprefix("input.")
+    return f"argument {name}" if name.isdecimal() else name
+
+
 def share_text(part: int, total: int) -> str:
     """The share in percent with three digits; ``all`` for the whole."""
     share = 100.0 * part / total if total else 0.0

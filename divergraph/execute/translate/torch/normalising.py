@@ -66,7 +66,7 @@ def _native_layer_norm(call: TorchCall) -> Sequence[str]:
 def _layer_norm_module(call: TorchCall) -> Sequence[str]:
     weight = call.parameter("weight")
     axes = _last(call, len(call.shape("parameters.weight", "")) if weight else 1)
-    found = normalised(call, call.tensor(), axes, EPS)[0]
+    found = normalised(call, call.tensor(), axes, call.number(None, "eps", EPS))[0]
     return [_scaled(call, found, weight, call.parameter("bias"))]
 
 
@@ -88,7 +88,7 @@ def _npu_rms_norm(call: TorchCall) -> Sequence[str]:
 @row("RMSNorm", "LlamaRMSNorm", "Qwen2RMSNorm", source="torch.nn.RMSNorm")
 def _rms_norm_module(call: TorchCall) -> Sequence[str]:
     axes = _last(call, len(call.shape("parameters.weight", "")))
-    found, _ = _of_root_mean_square(call, axes, 1e-6)
+    found, _ = _of_root_mean_square(call, axes, call.number(None, "eps", 1e-6))
     return [_scaled(call, found, call.parameter("weight"), None)]
 
 
@@ -134,7 +134,8 @@ def _instance_norm(call: TorchCall) -> Sequence[str]:
 @row("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", source="torch.nn.BatchNorm2d")
 def _batch_norm_module(call: TorchCall) -> Sequence[str]:
     names = tuple(map(call.parameter, ("running_mean", "running_var", "weight", "bias")))
-    return [_batch_normalised(call, names, EPS, in_training=names[0] is None)]
+    eps = call.number(None, "eps", EPS)
+    return [_batch_normalised(call, names, eps, in_training=names[0] is None)]
 
 
 def _batch_normalised(

@@ -18,7 +18,9 @@ from divergraph.rootcause.causes.evidence import (
     rms,
 )
 from divergraph.rootcause.causes.limits import NO_GAIN, STEP
+from divergraph.rootcause.causes.words import argument_name, is_epsilon
 from graphstore.model import AttrValue, Op
+from importers.msprobe.graph import ARGUMENTS
 
 _MOST_TRIES = 40
 """Trials for a group. Bounds cost: each runs it once more."""
@@ -56,8 +58,8 @@ def _numbers(op: Op) -> dict[str, float]:
     """The real-valued attributes of *op* that are above 0: those it has, and those it may lack."""
     own = {name: value for name, value in op.attrs.items() if isinstance(value, float)}
     usual = dict(_USUAL.get(op.type, {}))
-    if "Norm" in op.type:
-        usual["epsilon"] = 1e-5
+    if "Norm" in op.type:  # a recorded module was made with a number that nobody recorded
+        usual.setdefault("input.eps" if ARGUMENTS in op.attrs else "epsilon", 1e-5)
     return {name: value for name, value in {**usual, **own}.items() if value > 0.0}
 
 
@@ -309,6 +311,7 @@ _TRIALS: tuple[tuple[frozenset[str], Callable[[Op, int], Iterator[Trial[AttrValu
 )
 _USUAL: Mapping[str, Mapping[str, float]] = {
     "LeakyRelu": {"alpha": 0.01},
+    "RMSNorm": {"input.eps": 1e-6},
     "Elu": {"alpha": 1.0},
     "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
     "ThresholdedRelu": {"alpha": 1.0},
@@ -318,7 +321,7 @@ _USUAL: Mapping[str, Mapping[str, float]] = {
 
 def _search(view: SampledTensors, op: Op, name: str, own: float) -> Cause | None:
     """The value of a real attribute that explains the device, searched over its power of ten:
-    epsilons over 8 orders of magnitude, others over 2."""
+    epsilons over 8 orders of magnitude and up to 1, others over 2."""
     rerun = view.case.rerun
     assert rerun is not None
 
@@ -334,8 +337,9 @@ def _search(view: SampledTensors, op: Op, name: str, own: float) -> Cause | None
         output = outcome(own * 10.0**power)
         return np.inf if output is None else rms(view.d - output)
 
-    label = "wrong_epsilon" if "eps" in name else "wrong_setting"
-    coarse = np.linspace(-4.0, 4.0, 17) if label == "wrong_epsilon" else np.linspace(-1, 1, 17)
+    label, coarse = "wrong_setting", np.linspace(-1.0, 1.0, 17)
+    if is_epsilon(name, own):
+        label, coarse = "wrong_epsilon", np.arange(-4.0, max(4.0, -np.log10(own)) + 0.5, 0.5)
     lefts = [left(float(power)) for power in coarse]
     place = int(np.argmin(lefts))
     if lefts[place] > _PROMISING * view.error:
@@ -348,12 +352,12 @@ def _search(view: SampledTensors, op: Op, name: str, own: float) -> Cause | None
         else:
             low = first
     value = _refined(view, outcome, own * 10.0 ** float((low + high) / 2))
-    if abs(value / own - 1.0) < 1e-3 or abs(value / own) < NO_GAIN:
+    if abs(value / own) < NO_GAIN:
         return None
     if label == "wrong_setting" and view.explained_by(rerun(op, {name: 0.0})):
         return None  # within the noise of nothing, so what it multiplies is missing
     output = rerun(op, {name: value})
-    words = f"with {name} {value:.3g} in place of {own:.3g}"
+    words = f"with {argument_name(name)} {value:.3g} in place of {own:.3g}"
     trial: Trial[AttrValue] = Trial(label, words, {name: value})
     return _cause(op, trial, view, output) if view.explained_by(output) else None
 
