@@ -57,12 +57,6 @@ class Recent(Generic[_T]):
             entry = self._values.get(key)
             return None if entry is None else entry[0]
 
-    def last(self) -> _T | None:
-        """The value asked for last, if there is any."""
-        with self._lock:
-            entry = next(reversed(self._values.values()), None)
-            return None if entry is None else entry[0]
-
     def get(
         self, key: str, make: Callable[[], _T], fits: Callable[[_T], bool] = lambda _: True
     ) -> _T:

@@ -35,6 +35,7 @@ RUN = "large"
 WARM = 20_000
 """Ops of the run that warms a server up."""
 _REACHED = "neo4j.json"
+_ENDS = "ends.json"
 SEARCHED = "layer_7/output/LayerNorm"
 LONG = 2.0
 """Seconds after which a question is not asked again."""
@@ -69,7 +70,8 @@ def _measured(size: int, *, with_neo4j: bool) -> dict[str, Facts]:
     """The facts of each way at one size."""
     found: dict[str, Facts] = {}
     with tempfile.TemporaryDirectory() as place:
-        found["embedded"] = _child("embedded", size, place) | _child("embedded-read", size, place)
+        ways = ("embedded", "embedded-read", "embedded-commands")
+        found["embedded"] = {k: v for way in ways for k, v in _child(way, size, place).items()}
         if with_neo4j:
             with _server(Path(place)):
                 found["neo4j"] = _child("neo4j", size, place) | _child("neo4j-read", size, place)
@@ -116,7 +118,27 @@ def _embedded_read(size: int, place: str) -> Facts:  # noqa: ARG001 - one signat
         store = EmbeddedStore(Path(place) / "store", read_only=True)
         store.run(RUN)
     with store:
+        ids = store.arrays(RUN).ids
+        ends = [ids[len(ids) // 2 - 500], ids[len(ids) // 2]]
+        (Path(place) / _ENDS).write_text(json.dumps(ends))
         return facts | _asked(store)
+
+
+def _embedded_commands(size: int, place: str) -> Facts:  # noqa: ARG001
+    """Commands that show a few ops, each a process of its own. This one is small: a process
+    begins with the peak memory of who starts it."""
+    start, end = json.loads((Path(place) / _ENDS).read_text())
+    facts: Facts = {}
+    for command in (["op", RUN, end], ["between", RUN, start, end], ["ops", RUN, "--limit", "20"]):
+        words = ["-m", "divergraph", *command, "--store", f"{place}/store"]
+        with subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL) as process:
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise SystemExit(f"{command} ended with {process.returncode}")
+        facts[f"`{command[0]}` in a new process, CPU s"] = round(used.ru_utime + used.ru_stime, 2)
+        facts[f"`{command[0]}` in a new process, peak MiB"] = used.ru_maxrss / 1024
+    return facts
 
 
 @contextmanager
@@ -316,6 +338,7 @@ def _peak() -> float:
 WAYS: dict[str, Callable[[int, str], Facts]] = {
     "embedded": _embedded,
     "embedded-read": _embedded_read,
+    "embedded-commands": _embedded_commands,
     "neo4j": _neo4j,
     "neo4j-read": _neo4j_read,
     "networkx": _networkx,

@@ -24,6 +24,7 @@ from graphstore.gc_paused import gc_paused
 from graphstore.model import Origin, Run, Side
 from graphstore.op_row import OpRow
 from graphstore.recent import Recent
+from graphstore.traverse.algorithms import has_way_back
 from graphstore.traverse.arrays import GraphArrays
 
 
@@ -253,7 +254,7 @@ def _on_the_other_side(store: GraphStore, target: str, name: str, side: Side) ->
     return f"it is an op of the {other.value} graph; here it is in {twin_names}"
 
 
-def _similar_ids(ids: tuple[str, ...], name: str) -> list[str]:
+def _similar_ids(ids: Sequence[str], name: str) -> list[str]:
     """Up to three ids that contain *name* or are spelled similarly."""
     import difflib
 
@@ -297,10 +298,5 @@ def _masks(arrays: GraphArrays, starts: Sequence[int]) -> list[int]:
                 reached[number] = equal.setdefault(mask, mask)
                 passed = mask | own.get(number, 0)
                 passed_on[number] = equal.setdefault(passed, passed)
-        again = changed and _has_way_back(arrays)
+        again = changed and has_way_back(arrays)
     return reached
-
-
-def _has_way_back(arrays: GraphArrays) -> bool:
-    targets = np.repeat(np.arange(len(arrays.ids)), np.diff(arrays.predecessor_start))
-    return bool(np.any(arrays.predecessor_ops >= targets))

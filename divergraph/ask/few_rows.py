@@ -23,6 +23,9 @@ _LARGE = 10_000
 """Ops of the smallest graph of which few are read alone."""
 _APART = 4096
 """Ops between two that are rather read along than asked for twice."""
+_BEFORE = 64
+"""Ops before a slice that are read with it: most of what feeds its ops, which gains ask for next,
+and no longer to read."""
 _READS = 60
 """Slices that take as long as all ops."""
 
@@ -85,8 +88,9 @@ class _Slices:
         for part in _stretches(missing):
             if len(self._slices) >= _READS:
                 return False
-            columns = read_columns(store, target, side, self.arrays, ReasonCounter(), part)
-            self._slices.append((part, columns))
+            widened = range(max(0, part.start - _BEFORE), part.stop)
+            columns = read_columns(store, target, side, self.arrays, ReasonCounter(), widened)
+            self._slices.append((widened, columns))
         return True
 
     def row(self, number: int) -> OpRow:

@@ -209,6 +209,13 @@ def _question_commands() -> dict[str, type[Question[Any]]]:
     }
 
 
+def _question(name: str) -> type[Question[Any]] | None:
+    """The question *name*, of all the only one that is loaded; None if there is none."""
+    from divergraph.ask.registry import own_names, own_question, plugged_questions
+
+    return own_question(name) if name in own_names() else plugged_questions().get(name)
+
+
 def command_names() -> list[str]:
     """The names of all commands."""
     return [*COMMANDS, *_question_commands()]
@@ -227,8 +234,8 @@ def command_of(name: str) -> click.Command:
         return command
     from divergraph.cli.question_command import question_command
 
-    kind = _question_commands().get(name)
-    if kind is None:
+    kind = _question(name)
+    if kind is None or kind.command:
         raise UnknownNameError("command", name)
     return question_command(kind)
 

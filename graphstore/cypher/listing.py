@@ -52,10 +52,10 @@ _DTYPES, _STATES, _LEVELS, _REASONS = map(choices, (DType, OpState, Level, Reaso
 
 @dataclass(frozen=True, slots=True)
 class Partners:
-    """The other side of a run: the ids of its ops, and, by number of an op on this side, the
-    partners in no graph, each with its place among all links."""
+    """The other side of a run: the ids of all its ops, or how those of a few are asked for, and, by
+    number of an op on this side, the partners in no graph, each with its place among all links."""
 
-    ids: Sequence[str]
+    ids: Sequence[str] | Callable[[Sequence[int]], Sequence[str]]
     loose: Mapping[int, Sequence[tuple[int, str]]]
 
 
@@ -110,19 +110,36 @@ def link_columns(
 
 
 class _Linked:
-    """Partners by slices; those in no graph have the numbers behind all others."""
+    """Partners by slices; those in no graph have the numbers behind all others.
+
+    Of a few ops only the partners are named, by numbers of their own.
+    """
 
     def __init__(self, partners: Partners) -> None:
         self._loose = partners.loose
         names = dict.fromkeys(
             name for partner_names in partners.loose.values() for _, name in partner_names
         )
-        self._number = {name: at for at, name in enumerate(names, start=len(partners.ids))}
-        self._names = (*partners.ids, *names) if names else partners.ids
+        self._ask = partners.ids if callable(partners.ids) else None
+        ids = () if callable(partners.ids) else partners.ids
+        self._number = {name: at for at, name in enumerate(names, start=len(ids))}
+        self._names = (*ids, *names) if names else ids
+        self._place_of: dict[int, int] = {}
+
+    def _numbered(self, ops: Numbers) -> Numbers:
+        """The numbers of the names of *ops*."""
+        if self._ask is None:
+            return ops
+        fresh = [op for op in np.unique(ops).tolist() if op not in self._place_of]
+        if fresh:
+            self._place_of |= {op: at for at, op in enumerate(fresh, start=len(self._names))}
+            self._names = (*self._names, *self._ask(fresh))
+        return np.array([self._place_of[op] for op in ops.tolist()], dtype=np.int64)
 
     def slice(self, table: Any, first: int, until: int) -> Lists:
         """The partners of the ops first .. until, in the order of their links, each once."""
         topo, seq, partner = (arrow.integers(table[name]) for name in ("topo", "seq", "partner"))
+        partner = self._numbered(partner)
         loose = [
             (op, place, self._number[name])
             for op, links in self._loose.items()

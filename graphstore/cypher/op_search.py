@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
@@ -18,20 +18,12 @@ class OpIndex:
     Names are the very ids where they are equal: a million lower-case ones take 100 MB.
     """
 
-    ids: tuple[str, ...]
-    names: tuple[str, ...]
-    kinds: tuple[str, ...]
+    ids: Sequence[str]
+    names: Sequence[str]
+    kinds: Sequence[str]
 
     @classmethod
-    def of(cls, rows: Iterable[tuple[str, str, str]]) -> OpIndex:
-        """The index of (id, name, type) rows in topo order."""
-        ids, names, kinds = zip(*rows, strict=True)
-        return cls.of_columns(ids, names, kinds)
-
-    @classmethod
-    def of_columns(
-        cls, ids: tuple[str, ...], names: Sequence[str], kinds: Sequence[str]
-    ) -> OpIndex:
+    def of_columns(cls, ids: Sequence[str], names: Sequence[str], kinds: Sequence[str]) -> OpIndex:
         """The index of ids, names and types in topo order."""
         own = tuple(names)
         return cls(ids, ids if own == ids else own, tuple(map(sys.intern, kinds)))

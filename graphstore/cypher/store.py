@@ -157,18 +157,14 @@ class CypherStore(CypherMemory):
         place = self._place(target)
         key, content = place.graph(side)
         every = range(len(self._arrays_of(place, key, content).ids))
+        node = first_id(key)
 
         def ask(name: str, first: int, until: int) -> Any:
             query = load(name, self.dialect)
-            params = {**self._implied(place, query), "first": first, "until": until}
-            if "graph" in params:
-                params["graph"] = key
-            if "$first_node" in query.text:
-                params |= {"first_node": first_id(key) + first, "end_node": first_id(key) + until}
-                del params["until"]
-            return self._ask_table(place, query, params)
+            nodes = {"first": first, "first_node": node + first, "end_node": node + until}
+            return self._ask_table(place, query, {**self._implied(place, query), **nodes})
 
-        partners = None if place.run is None else self._partners(place, side, numbers)
+        partners = None if place.run is None else self._partners(place, side, few=numbers)
         return listed_ops(ask, side, every if numbers is None else numbers, partners)
 
     def makers(self, target: str, tensor: str, side: Side = Side.DEVICE) -> list[TensorRef]:
@@ -188,8 +184,8 @@ class CypherStore(CypherMemory):
         rows = self._rows(place, "tensor_makers", params)
         return [TensorRef(arrays.ids[row["topo"]], row["port"]) for row in rows]
 
-    def _partners(self, place: TargetKeys, side: Side, numbers: range | None) -> Partners:
-        """What the ops of *side* of a run are linked with; all of them, or some *numbers*."""
+    def _partners(self, place: TargetKeys, side: Side, few: range | None) -> Partners:
+        """What the ops of *side* of a run are linked with; all of them, or a *few*."""
         other = Side.GOLDEN if side is Side.DEVICE else Side.DEVICE
         number = self._arrays_of(place, *place.graph(side)).number
         loose: dict[int, list[tuple[int, str]]] = {}
@@ -199,13 +195,16 @@ class CypherStore(CypherMemory):
             if op in number:
                 loose.setdefault(number[op], []).append((seq, partner))
         key, content = place.graph(other)
-        few = numbers is not None and self._loaded.known(content) is None
-        ids = self._few_ids(place, content) if few else None
-        return Partners(self._arrays_of(place, key, content).ids if ids is None else ids, loose)
+        if few is None or self._loaded.known(content) is not None:
+            return Partners(self._arrays_of(place, key, content).ids, loose)
 
-    def _few_ids(self, place: TargetKeys, content: str) -> Sequence[str] | None:
-        """The ids of a graph for who looks at a few of them, where a store has such."""
-        return None
+        def names(numbers: Sequence[int]) -> list[str]:
+            nodes = [first_id(key) + number for number in numbers]
+            rows = self._rows(place, "op_places", {"ids": nodes})
+            name_of = {row["id"]: row["op"] for row in rows}
+            return [name_of[node] for node in nodes]
+
+        return Partners(names, loose)
 
     def comparisons(self, run: str, ops: Sequence[str] | None = None) -> list[Comparison]:
         """The comparisons of a run, all or those of the device ops with these ids."""
@@ -250,7 +249,12 @@ class CypherStore(CypherMemory):
     def findings(self, run: str) -> list[Finding]:
         """What was found in a run, in saved order."""
         place = self._run_place(run)
-        findings = [finding_value(row) for row in self._rows(place, "run_findings", {})]
+        rows = self._rows(place, "run_findings", {})
+        nodes = sorted({row["node"] for row in rows if row["node"] is not None})
+        # a join of few findings with all ops takes a hundred times as long
+        named = self._rows(place, "op_places", {"ids": nodes}) if nodes else []
+        name_of = {row["id"]: row["op"] for row in named}
+        findings = [finding_value(row, name_of) for row in rows]
         own = self._original_ids(place, Side.DEVICE, (finding.op for finding in findings))
         return [replace(one, op=own.get(one.op, one.op)) for one in findings] if own else findings
 

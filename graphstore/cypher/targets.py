@@ -23,7 +23,7 @@ from graphstore.model import ModelGraph, Side
 from graphstore.recent import Recent
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
-from graphstore.schema.graph_outline import graph_outline
+from graphstore.schema.graph_outline import GraphOutline, graph_outline
 from graphstore.schema.op_blocks import BLOCK, ops_of_blocks
 from graphstore.schema.stored_graph import first_id
 from graphstore.traverse.arrays import GraphArrays
@@ -69,6 +69,13 @@ class LoadedGraph:
     arrays: GraphArrays
     given: Lists
     exact: bool
+
+    @classmethod
+    def of(cls, outline: GraphOutline) -> LoadedGraph:
+        """That of an *outline*."""
+        arrays = outline.arrays
+        index = OpIndex.of_columns(arrays.ids, outline.names, outline.types)
+        return cls(index, arrays, outline.given, outline.exact)
 
 
 class CypherTargets(GraphStore):
@@ -234,21 +241,12 @@ class CypherTargets(GraphStore):
         return replace(graph, ops=tuple(ops_of_blocks(blocks)))
 
     def _load(self, place: TargetKeys, key: str, content: str) -> LoadedGraph:
-        last = self._loaded.last()
-        last_arrays = None if last is None else last.arrays
-        return self._loaded.get(
-            content, lambda: self._read_loaded(place, key, content, last_arrays)
-        )
+        return self._loaded.get(content, lambda: self._read_loaded(place, key, content))
 
-    def _read_loaded(
-        self, place: TargetKeys, key: str, content: str, last_arrays: GraphArrays | None
-    ) -> LoadedGraph:
-        """The graph *key* of that *content*; its ids are texts of *last_arrays* where equal."""
+    def _read_loaded(self, place: TargetKeys, key: str, content: str) -> LoadedGraph:
+        """The graph *key* of that *content*."""
         del content  # for stores that keep what they load
-        outline = graph_outline(*self._packed(place, key), last_arrays)
-        arrays = outline.arrays
-        index = OpIndex.of_columns(arrays.ids, outline.names, outline.types)
-        return LoadedGraph(index, arrays, outline.given, outline.exact)
+        return LoadedGraph.of(graph_outline(*self._packed(place, key)))
 
     def _arrays_of(self, place: TargetKeys, key: str, content: str) -> GraphArrays:
         return self._load(place, key, content).arrays

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from graphstore.errors import StoreError
 
@@ -25,6 +26,7 @@ class DamagedStoreError(StoreError):
 _CHECKSUM = "checksum"
 """The last key of a file: the hash of all bytes before it."""
 _MARK = f',\n "{_CHECKSUM}": "'
+_PIECE = 2**20
 SET_ASIDE = "`divergraph store repair --set-aside` moves it out of the way"
 
 
@@ -67,6 +69,15 @@ def file_sha256(path: Path) -> str:
     """The hash of a whole file; 1 to 2 GB a second where the processor helps."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def file_crc32(path: Path) -> int:
+    """The CRC-32 of a whole file, 4 GB a second: for what can be made again."""
+    checksum, piece = 0, bytearray(_PIECE)
+    with path.open("rb", buffering=0) as file:
+        while length := file.readinto(piece):
+            checksum = crc32(memoryview(piece)[:length], checksum)
+    return checksum
 
 
 def sync(path: Path) -> None:

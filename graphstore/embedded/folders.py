@@ -31,6 +31,7 @@ from graphstore.embedded.disk import (
     alone,
     draft_folder,
     draft_path,
+    file_crc32,
     file_sha256,
     os_errors,
     read_json,
@@ -124,14 +125,20 @@ class Entry:
         with os_errors("read", self.database), suppress(FileNotFoundError):
             key = self._identity()
             if key not in _READ:
-                _READ[key] = file_sha256(self.database) == self.manifest.get("sha256")
+                _READ[key] = self._has_its_checksum()
             return _READ[key]
         return False
+
+    def _has_its_checksum(self) -> bool:
+        if "crc32" in self.manifest:
+            return bool(file_crc32(self.database) == self.manifest["crc32"])
+        return file_sha256(self.database) == self.manifest.get("sha256")  # of earlier versions
 
     def _identity(self) -> tuple[object, ...]:
         status = self.database.stat()
         times = (status.st_mtime_ns, status.st_ctime_ns)
-        return (status.st_dev, status.st_ino, *times, status.st_size, self.manifest.get("sha256"))
+        written = (self.manifest.get("crc32"), self.manifest.get("sha256"))
+        return (status.st_dev, status.st_ino, *times, status.st_size, *written)
 
 
 _READ: dict[tuple[object, ...], bool] = {}
@@ -278,7 +285,7 @@ class StoreFolder:
                 "engine": engine_name(),
                 **manifest,
                 "bytes": database.stat().st_size,
-                "sha256": file_sha256(database),
+                "crc32": file_crc32(database),
             }
             with alone(self.root):
                 self._mark_older(kind)

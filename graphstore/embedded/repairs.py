@@ -19,7 +19,7 @@ from graphstore.embedded.engine_version import engine_name, is_own_form
 from graphstore.embedded.entry_facts import as_written, entry_place, is_as_written, what
 from graphstore.embedded.folders import KINDS, STORE, Entry, StoreFolder, forget_read
 from graphstore.embedded.memory_files import damaged_memory
-from graphstore.embedded.outlines.files import PATTERN, is_sound
+from graphstore.embedded.outline_files import PATTERN, is_sound
 from graphstore.embedded.scratch import Scratch
 from graphstore.embedded.shared_databases import is_packed, unused
 from graphstore.embedded.table_files import TABLES

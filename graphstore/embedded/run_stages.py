@@ -71,7 +71,7 @@ class RunStages:
         self, graphs: Sequence[StoredGraph], runs: Sequence[RunRows], metrics: Sequence[Row]
     ) -> None:
         """*metrics* are those of all *runs*."""
-        self._graphs = graphs
+        self.graphs = graphs
         self._runs = runs
         self._metrics = [metrics]
 
@@ -90,7 +90,7 @@ class RunStages:
 
     def __iter__(self) -> Iterator[Records]:
         """To be asked for once."""
-        graphs, runs = self._graphs, self._runs
+        graphs, runs = self.graphs, self._runs
         yield Records({"Metric": self._metrics.pop()})
         followers = [run.next_measured() for run in runs]
         yield _tensors(graphs)
@@ -108,12 +108,12 @@ class RunStages:
 
     def meanwhile(self) -> Iterator[None]:
         """Steps of work that some of the rows need."""
-        for graph in self._graphs:
+        for graph in self.graphs:
             yield from graph.packing
 
     def keys(self) -> dict[str, object]:
         """What a manifest says of the two graphs."""
-        golden, device = self._graphs[0], self._graphs[-1]
+        golden, device = self.graphs[0], self.graphs[-1]
         return {"golden": graph_keys(golden), "device": graph_keys(device)}
 
 

@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from graphstore.embedded.disk import file_sha256, is_marked_alive, read_json, sync, write_json
+from graphstore.embedded.disk import file_crc32, is_marked_alive, read_json, sync, write_json
 from graphstore.embedded.engine_version import engine_name
 from graphstore.embedded.table_files import TABLES, manifest_of
 from graphstore.errors import StoreError
@@ -56,7 +56,7 @@ def shared_drafts(
         "engine": engine_name(),
         "bytes": database.stat().st_size,
         "unpacked": size,
-        "sha256": file_sha256(database),
+        "crc32": file_crc32(database),
         "database": database.name,
     }
     home = written / SHARED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from graphstore.model import LineageLink, ModelGraph
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
 from graphstore.schema.run_rows import RunEnds, RunRows
-from graphstore.schema.stored_graph import first_id
+from graphstore.schema.stored_graph import StoredGraph, first_id
 from graphstore.schema.tables import NODES
 
 _MOST_ROWS = 2**19
@@ -64,9 +64,14 @@ class SharedRuns:
         self.size += len(data.comparisons)
         self.manifests[data.run.name] = {"kind": "run", "run": codec.encoded(data.run)}
 
+    @property
+    def graphs(self) -> Sequence[StoredGraph]:
+        """The graphs as they are written."""
+        return self._graphs.without_places()
+
     def write(self, path: Path) -> None:
         """Make the database file; the runs are here no more."""
-        stages = RunStages(self._graphs.without_places(), self._rows, self._metrics)
+        stages = RunStages(self.graphs, self._rows, self._metrics)
         write_database(path, stages, stages.meanwhile())
         keys = stages.keys()
         self.manifests = {name: {**run, **keys} for name, run in self.manifests.items()}

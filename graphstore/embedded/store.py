@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from graphstore.embedded.entry_facts import (
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.memory_files import forget, remember, remembered
 from graphstore.embedded.open_databases import OpenDatabases
-from graphstore.embedded.outlines.files import keep, kept, kept_ids
+from graphstore.embedded.outline_files import keep, kept
 from graphstore.embedded.refused import (
     MAX_HOPS,
     check_aggregates,
@@ -65,10 +66,9 @@ from graphstore.entry_names import check_name, check_new_name
 from graphstore.errors import InputError, NameTakenError, UnknownNameError
 from graphstore.gc_paused import gc_paused
 from graphstore.model import ModelGraph, Origin, Run
-from graphstore.recent import Recent
 from graphstore.schema import codec
+from graphstore.schema.graph_outline import outline_of
 from graphstore.schema.stored_graph import StoredGraph, stored_graph
-from graphstore.traverse.arrays import GraphArrays
 
 _LOOKS = 20
 """So often the entries are listed anew while others delete some of them."""
@@ -92,7 +92,6 @@ class EmbeddedStore(CypherStore):
         self._folder = StoreFolder(root)
         self._scratch = Scratch(self._folder, may_write=not read_only)
         self._databases = OpenDatabases(self._folder, self._scratch)
-        self._ids: Recent[Sequence[str] | None] = Recent(2)
         with suppress(DamagedStoreError):  # whoever asks is told, and may repair it
             self._folder.check()
 
@@ -107,6 +106,7 @@ class EmbeddedStore(CypherStore):
                 write_database(folder / DATABASE, stages, stages.meanwhile())
                 run = {"kind": "run", "run": codec.encoded(data.run)}
                 self._folder.publish("runs", name, folder, run | stages.keys(), replace=replace)
+            self._keep_arrays(name, stages.graphs)
 
     def save_runs(self, runs: Iterable[RunData], *, replace: bool = False) -> tuple[str, ...]:
         """Keep *runs*, those of the same graphs in one database; shown when all have come."""
@@ -116,8 +116,11 @@ class EmbeddedStore(CypherStore):
         def save(shared: SharedRuns) -> None:
             with self._folder.writing() as folder, gc_paused():
                 shared.write(folder / DATABASE)
-                names = self._folder.publish_together(folder, shared.manifests, replace=replace)
-                saved.extend(names)
+                taken = self._folder.publish_together(folder, shared.manifests, replace=replace)
+                saved.extend(taken)
+            published = next((name for name in shared.manifests if name not in taken), None)
+            if published is not None:
+                self._keep_arrays(published, shared.graphs)
 
         saving = SavingTogether(save)
         for data in runs:
@@ -303,20 +306,14 @@ class EmbeddedStore(CypherStore):
     def _place(self, target: str) -> TargetKeys:
         return entry_place(self._known(target))
 
-    def _read_loaded(
-        self, place: TargetKeys, key: str, content: str, last_arrays: GraphArrays | None
-    ) -> LoadedGraph:
+    def _read_loaded(self, place: TargetKeys, key: str, content: str) -> LoadedGraph:
         home = self._known(place.name).home
-        loaded = kept(home, content, last_arrays)
+        loaded = kept(home, content)
         if loaded is None:
-            loaded = super()._read_loaded(place, key, content, last_arrays)
+            loaded = super()._read_loaded(place, key, content)
             if not self._read_only:
-                keep(self._folder.root, home, content, loaded)
+                keep(self._folder.root, home, content, len(loaded.index.ids), lambda: loaded)
         return loaded
-
-    def _few_ids(self, place: TargetKeys, content: str) -> Sequence[str] | None:
-        home = self._known(place.name).home
-        return self._ids.get(content, lambda: kept_ids(home, content))
 
     def _ask(
         self,
@@ -384,6 +381,15 @@ class EmbeddedStore(CypherStore):
         if entry is not None and (entry.kind != kind or not replace):
             raise NameTakenError.by(what(entry), name, or_replace=entry.kind == kind)
 
+    def _keep_arrays(self, name: str, graphs: Sequence[StoredGraph]) -> None:
+        """Have the next process find what it loads of large *graphs*, those of the new entry."""
+        entry = self._entry(name)
+        if entry is None:
+            return  # deleted since a moment
+        for graph in graphs:
+            loaded = partial(_loaded, graph)
+            keep(self._folder.root, entry.home, graph.content, len(graph.graph.ops), loaded)
+
     def _numbered(self, graph: ModelGraph) -> StoredGraph:
         with gc_paused():
             return stored_graph(graph, {})
@@ -410,6 +416,7 @@ class EmbeddedStore(CypherStore):
                 stages = graph_stages(stored, info.name, info.created)
                 write_database(folder / DATABASE, stages, stored.packing)
             self._folder.publish("graphs", info.name, folder, manifest, replace=replace)
+        self._keep_arrays(info.name, [stored])
 
     def _linked_twin(self, stored: StoredGraph, path: Path) -> Entry | None:
         """A graph of the same content, whose database file *path* now is, too."""
@@ -434,6 +441,10 @@ class EmbeddedStore(CypherStore):
 def _for_engine(cypher: str) -> str:
     """A user's query as the engine must be given it to mean the same."""
     return with_engine_places(with_bounds(cypher))
+
+
+def _loaded(stored: StoredGraph) -> LoadedGraph:
+    return LoadedGraph.of(outline_of(stored))
 
 
 def _link_all(entry: Entry, path: Path) -> None:

@@ -19,6 +19,7 @@ from graphstore.columns.coded import Lists, starts
 from graphstore.model import ModelGraph
 from graphstore.schema.codec import plain_texts
 from graphstore.schema.op_blocks import ops_of_blocks
+from graphstore.schema.stored_graph import StoredGraph
 from graphstore.traverse.arrays import GraphArrays, Int32
 from graphstore.traverse.edge_columns import EdgeEnds, edge_columns, places
 from graphstore.traverse.topological_order import arrays_in_order, topo_places
@@ -39,15 +40,9 @@ class GraphOutline:
     exact: bool
 
 
-def graph_outline(
-    header: ModelGraph, blocks: Sequence[bytes], last_arrays: GraphArrays | None = None
-) -> GraphOutline:
-    """The outline of the graph *header* whose ops are in *blocks*, in file order.
-
-    Ids that *last_arrays* have, too, are the same texts in memory: both sides of a run share most
-    of them.
-    """
-    columns = _Columns(last_arrays)
+def graph_outline(header: ModelGraph, blocks: Sequence[bytes]) -> GraphOutline:
+    """The outline of the graph *header* whose ops are in *blocks*, in file order."""
+    columns = _Columns()
     for block in blocks:
         columns.add(block)
     edges: EdgeEnds = columns.edges()
@@ -55,7 +50,25 @@ def graph_outline(
         # Edges into and out of bodies follow from the whole graph; such graphs are few.
         graph = replace(header, ops=tuple(ops_of_blocks(blocks)))
         edges = edge_columns(graph, places(graph))
-    order = topo_places(columns.sequence, edges)
+    return _outline(columns, edges, topo_places(columns.sequence, edges))
+
+
+def outline_of(stored: StoredGraph) -> GraphOutline:
+    """The same of a graph whose ops are there as values."""
+    ops = stored.graph.ops
+    columns = _Columns(
+        ids=[op.id for op in ops],
+        names=[None if op.name == op.id else op.name for op in ops],
+        types=[op.type for op in ops],
+    )
+    for number, op in enumerate(ops):
+        for ref in op.inputs:
+            if ref is not None and ref.producer is None:
+                columns.add_given(ref.tensor, number)
+    return _outline(columns, stored.edges, stored.order)
+
+
+def _outline(columns: _Columns, edges: EdgeEnds, order: Int32) -> GraphOutline:
     # as the database says them: what is found here is held against its answers
     ids, types = plain_texts(columns.ids), plain_texts(columns.types)
     names = plain_texts(columns.names)
@@ -73,7 +86,6 @@ def graph_outline(
 class _Columns:
     """The columns of all blocks so far; see :func:`graphstore.schema.op_blocks.op_blocks`."""
 
-    near: GraphArrays | None = None
     ids: list[str] = field(default_factory=list)
     names: list[str | None] = field(default_factory=list)
     types: list[str] = field(default_factory=list)
@@ -90,7 +102,7 @@ class _Columns:
         text = zlib.decompress(block)
         ids, names, types, inputs, control, *_, sequence = json.loads(text[: text.index(b"\n")])
         first = len(self.ids)
-        self.ids += ids if self.near is None else [_shared(op, self.near) for op in ids]
+        self.ids += ids
         self.names += names
         self.types += types
         self.sequence += [own + number for number, own in enumerate(sequence, start=first)]
@@ -103,11 +115,15 @@ class _Columns:
                 elif distance is not None and len(ref) > 1:  # by name: another name or output
                     self._named.append((ref[1], number))
                 elif distance is not None:
-                    self._given.append(distance)
-                    self._given_to.append(number)
+                    self.add_given(distance, number)
         self._control += [
             (name, number) for number, names in enumerate(control, first) for name in names or ()
         ]
+
+    def add_given(self, name: str, number: int) -> None:
+        """An input of op *number* that no op makes."""
+        self._given.append(name)
+        self._given_to.append(number)
 
     def edges(self) -> EdgeEnds:
         """All edges but those into and out of bodies."""
@@ -133,11 +149,6 @@ class _Columns:
         names = _numbers([number_of.setdefault(name, len(number_of)) for name in self._given])
         counts = np.bincount(ops, minlength=len(order))
         return Lists(starts(counts), names[np.argsort(ops, kind="stable")], tuple(number_of))
-
-
-def _shared(op: str, last_arrays: GraphArrays) -> str:
-    number = last_arrays.number.get(op)
-    return op if number is None else last_arrays.ids[number]
 
 
 def _numbers(values: Sequence[int] | array[int]) -> Int32:

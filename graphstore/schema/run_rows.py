@@ -303,13 +303,13 @@ def finding_rows(
     ]
 
 
-def finding_value(row: Mapping[str, Any]) -> Finding:
-    """The finding behind a row of the query ``run_findings``."""
+def finding_value(row: Mapping[str, Any], name_of: Mapping[int, str]) -> Finding:
+    """The finding behind a row of the query ``run_findings``; *name_of* has the ops by node id."""
     return Finding(
         kind=FindingKind(row["kind"]),
         label=row["label"],
         sentence=row["sentence"],
-        op=row["op"] or "",
+        op=name_of.get(row["node"], row["op"] or ""),
         io=TensorIO(row["io"]),
         port=row["port"],
         confidence=math.nan if row["confidence"] is None else row["confidence"],

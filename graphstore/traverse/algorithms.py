@@ -33,9 +33,20 @@ def between(arrays: GraphArrays, starts: Iterable[int], ends: Iterable[int]) -> 
 
     Empty if no end can be reached from any start.
     """
-    below = _reach_with(arrays.successor_start, arrays.successor_ops, starts)
-    above = _reach_with(arrays.predecessor_start, arrays.predecessor_ops, ends)
-    return np.flatnonzero(below & above).astype(np.int32)
+    starts, ends = list(starts), list(ends)
+    if not starts or not ends:
+        return np.zeros(0, dtype=np.int32)
+    inside = range(len(arrays.ids))
+    if not has_way_back(arrays):  # no path leaves the numbers between its ends
+        inside = range(min(starts), max(ends) + 1)
+    below = _reach_with(arrays.successor_start, arrays.successor_ops, starts, inside)
+    above = _reach_with(arrays.predecessor_start, arrays.predecessor_ops, ends, inside)
+    return (np.flatnonzero(below & above) + inside.start).astype(np.int32)
+
+
+def has_way_back(arrays: GraphArrays) -> bool:
+    """True if an op feeds itself or one with a lower number, as in a loop."""
+    return bool(np.any(arrays.successor_ops <= _edge_sources(arrays)))
 
 
 def induced_edges(arrays: GraphArrays, inside: Bool) -> tuple[Int32, Int32]:
@@ -275,22 +286,26 @@ def _edge_sources(arrays: GraphArrays) -> Int32:
 
 def _reach(start: Int32, neighbours: Int32, roots: Iterable[int]) -> Int32:
     first = list(roots)
-    seen = _reach_with(start, neighbours, first)
+    seen = _reach_with(start, neighbours, first, range(len(start) - 1))
     seen[first] = False
     return np.flatnonzero(seen).astype(np.int32)
 
 
-def _reach_with(start: Int32, neighbours: Int32, roots: Iterable[int]) -> Bool:
-    """True for each op that can be reached from *roots*, and for these."""
-    begin, following = start.tolist(), neighbours.tolist()
-    seen = bytearray(len(begin) - 1)
-    stack = list(roots)
+def _reach_with(start: Int32, neighbours: Int32, roots: Iterable[int], inside: range) -> Bool:
+    """True for each op of *inside* that can be reached from *roots* by others of these, and for
+    those of the roots."""
+    first, size = inside.start, len(inside)
+    begin = start[first : inside.stop + 1] - start[first]
+    following = (neighbours[start[first] : start[inside.stop]] - first).tolist()
+    seen = bytearray(size)
+    stack = [root - first for root in roots if root in inside]
     for root in stack:
         seen[root] = 1
+    places = begin.tolist()
     while stack:
         number = stack.pop()
-        for other in following[begin[number] : begin[number + 1]]:
-            if not seen[other]:
+        for other in following[places[number] : places[number + 1]]:
+            if 0 <= other < size and not seen[other]:
                 seen[other] = 1
                 stack.append(other)
     return np.frombuffer(seen, dtype=np.bool_)

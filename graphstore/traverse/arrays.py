@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -22,8 +22,8 @@ class GraphArrays:
     doubles; predecessors alike. Data and call edges only: control edges carry no error.
     """
 
-    ids: tuple[str, ...]
-    number: dict[str, int]
+    ids: Sequence[str]
+    number: Mapping[str, int]
     successor_start: Int32
     successor_ops: Int32
     predecessor_start: Int32

@@ -15,8 +15,7 @@ from odd_run import odd_run
 from shaped_runs import chain_run
 
 from graphstore.contract import RunData
-from graphstore.embedded import EmbeddedStore
-from graphstore.embedded.outlines import files
+from graphstore.embedded import EmbeddedStore, outline_files
 from graphstore.model import Side
 
 PATTERN = "runs/*/arrays-*"
@@ -25,7 +24,7 @@ PATTERN = "runs/*/arrays-*"
 @pytest.fixture
 def all_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small graphs, too."""
-    monkeypatch.setattr(files, "_WORTH", 1)
+    monkeypatch.setattr(outline_files, "_WORTH", 1)
 
 
 @pytest.fixture
@@ -33,7 +32,6 @@ def root(tmp_path: Path, sample_run: Callable[..., RunData], all_are_kept: None)
     """A store with a run whose arrays are kept."""
     with EmbeddedStore(tmp_path) as store:
         store.save_run(sample_run("one"))
-    asked(tmp_path)
     assert len(list(tmp_path.glob(PATTERN))) == 2
     return tmp_path
 
@@ -89,8 +87,12 @@ def test_the_second_process_is_told_the_same(
 ) -> None:
     with EmbeddedStore(tmp_path) as store:
         store.save_run(make())
-    first = asked(tmp_path)
-    assert asked(tmp_path) == first
+    as_saved = {path: path.read_bytes() for path in tmp_path.glob(PATTERN)}
+    for path in as_saved:
+        path.unlink()
+    first = asked(tmp_path, read_only=True)
+    assert asked(tmp_path) == asked(tmp_path) == first
+    assert {path: path.read_bytes() for path in tmp_path.glob(PATTERN)} == as_saved != {}
     assert store_says_nothing(tmp_path)
 
 
@@ -139,7 +141,7 @@ def test_a_run_written_anew_has_its_own(root: Path) -> None:
     assert store_says_nothing(root)
 
 
-def test_who_only_reads_and_small_graphs_keep_none(
+def test_large_graphs_are_kept_by_who_saves_and_may_write(
     tmp_path: Path, sample_run: Callable[..., RunData]
 ) -> None:
     with EmbeddedStore(tmp_path) as store:
@@ -148,11 +150,15 @@ def test_who_only_reads_and_small_graphs_keep_none(
     with EmbeddedStore(tmp_path) as store:
         store.delete("small")
         store.save_run(chain_run("large", "chain", 10_000))
-    first = asked(tmp_path, read_only=True)
+    first = asked(tmp_path)
+    as_saved = list(tmp_path.glob(PATTERN))
+    assert len(as_saved) == 2
+    for path in as_saved:
+        path.unlink()
+    assert asked(tmp_path, read_only=True) == first
     assert not list(tmp_path.glob(PATTERN))
     assert asked(tmp_path) == first
     assert len(list(tmp_path.glob(PATTERN))) == 2
-    assert asked(tmp_path) == first
 
 
 def store_says_nothing(root: Path) -> bool:

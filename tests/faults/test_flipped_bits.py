@@ -13,8 +13,7 @@ from full_run import sample_run
 from store_contents import lose_tables
 
 from graphstore.contract import QueryParameters
-from graphstore.embedded import EmbeddedStore
-from graphstore.embedded.outlines import files
+from graphstore.embedded import EmbeddedStore, outline_files
 from graphstore.errors import StoreError
 from graphstore.model import Side
 
@@ -152,7 +151,7 @@ def test_flipped_bits_of_kept_arrays(
     root: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     """Whatever bit it is, the file is made again from the database."""
-    monkeypatch.setattr(files, "_WORTH", 1)
+    monkeypatch.setattr(outline_files, "_WORTH", 1)
 
     def ask() -> list[object]:
         with EmbeddedStore(root) as store:

@@ -86,7 +86,7 @@ def test_at_every_fill_level_there_is_the_old_store_or_the_new(tmp_path: Path, l
 
 ARRAYS = """
 from shaped_runs import chain_run
-from graphstore.embedded.outlines import files
+from graphstore.embedded import outline_files
 from graphstore.model import Side
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "none", str(root)], check=True)
 
@@ -98,7 +98,7 @@ def asked():
 def kept():
     return list(root.glob("s/runs/*/arrays-*"))
 
-files._ROOM = 0  # else it is not even tried on a disk that is nearly full
+outline_files._ROOM = 0  # else it is not even tried on a disk that is nearly full
 with EmbeddedStore(root / "s") as store:
     store.save_run(chain_run("big", "net", 12_000))
 right, levels, counts = asked(), int(sys.argv[3]), []

@@ -19,3 +19,13 @@ def test_numbers_the_engine_does_not_hold_are_left_to_it() -> None:
     written, others = with_numbers("RETURN $wide, $below", {"wide": 2**63, "below": -1})
     assert written == "RETURN $wide, $below"
     assert others == {"wide": 2**63, "below": -1}
+
+
+def test_a_list_of_numbers_gets_bounds_by_which_blocks_are_skipped() -> None:
+    params = {"ids": [9, 4, 7], "names": ["a"], "none": []}
+    written, others = with_numbers("WHERE o.id IN $ids OR o.n IN $names OR o.b IN $none", params)
+    assert written == (
+        "WHERE o.id >= 4 AND o.id <= 9 AND o.id IN $ids OR o.n IN $names "
+        "OR o.b >= 0 AND o.b <= 0 AND o.b IN $none"
+    )
+    assert others == params

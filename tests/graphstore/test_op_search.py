@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from graphstore.cypher.op_search import OpIndex
 
-INDEX = OpIndex.of(
-    (name, name, kind)
-    for name, kind in [
-        ("LeNet/conv1/Conv2D", "Conv2D"),
-        ("LeNet/conv1/Relu", "Relu"),
-        ("LeNet/conv2/Conv2D", "Conv2D"),
-        ("conv", "Identity"),
-        ("softmax", "SoftmaxV2"),
-        ("gradients/softmax_grad", "SoftmaxGrad"),
-    ]
+NAMES = (
+    "LeNet/conv1/Conv2D",
+    "LeNet/conv1/Relu",
+    "LeNet/conv2/Conv2D",
+    "conv",
+    "softmax",
+    "gradients/softmax_grad",
 )
+TYPES = ("Conv2D", "Relu", "Conv2D", "Identity", "SoftmaxV2", "SoftmaxGrad")
+INDEX = OpIndex.of_columns(NAMES, NAMES, TYPES)
 
 
 def test_an_exact_name_comes_first_whatever_its_case() -> None:

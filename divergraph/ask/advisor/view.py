@@ -80,7 +80,7 @@ class RunView:
         other measured op. These are the network's results, as far as they were dumped."""
         last = self.measured.copy()
         last[next_measured(self.arrays, self.measured)[0]] = False
-        names = (self.arrays.ids[number] for number in np.flatnonzero(last))
+        names = (self.arrays.ids[number] for number in np.flatnonzero(last).tolist())
         items = (worst(self.outputs.get(name, ())) for name in names)
         return tuple(item for item in items if item is not None)
 

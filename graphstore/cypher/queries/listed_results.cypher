@@ -1,8 +1,6 @@
 // Internal: states and results of the device ops of a run by topo, for a slice of the ops;
 // without files and partners.
-// Parameter first: number
-// Parameter until: number
-MATCH (o:Op {graph: $device}) WHERE o.topo >= $first AND o.topo < $until
+MATCH (o:Op) WHERE o.id >= $first_node AND o.id < $end_node
 MATCH (m:Metric {run: $run})-[:OF]->(o)
 RETURN o.topo AS topo, m.io AS io, m.port AS port, m.state AS state, m.level AS level,
        m.compared AS compared, m.failed AS failed, m.reason AS reason, m.detail AS detail,
