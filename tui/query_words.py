@@ -1,8 +1,7 @@
-"""What is typed beside a Cypher text: parameters and limits; and the words it is completed with."""
+"""What is typed beside a Cypher text: parameters and limits; and what its schema looks like."""
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,17 +9,6 @@ from dataclasses import dataclass, field
 from graphstore.contract import QueryParameters
 from graphstore.errors import InputError
 from graphstore.schema.tables import NODES, RELS, Column
-
-_KEYWORDS = (
-    "OPTIONAL MATCH WHERE WITH RETURN DISTINCT ORDER BY DESC LIMIT SKIP AS AND OR NOT IN IS NULL "
-    "CONTAINS STARTS ENDS EXISTS UNWIND UNION CASE WHEN THEN ELSE END count collect sum avg min max"
-).split()
-_TYPES = (*(node.label for node in NODES), *dict.fromkeys(rel.type for rel in RELS))
-_COLUMNS = [*(node.columns for node in NODES), *(rel.columns for rel in RELS)]
-_PROPERTIES = tuple(dict.fromkeys(column.name for columns in _COLUMNS for column in columns))
-_OF_TARGET = ("$run", "$graph", "$golden", "$device")
-_WORD = re.compile(r"[$\w]*$")
-
 
 _USUAL = QueryParameters()
 
@@ -89,32 +77,6 @@ def parse_settings(text: str) -> QuerySettings:
 def settings_text(parameters: Mapping[str, str]) -> str:
     """*parameters* as :func:`parse_settings` reads it."""
     return " ".join(shlex.quote(f"{name}={value}") for name, value in parameters.items())
-
-
-def word_before(text: str) -> str:
-    """The word *text* ends in; may be empty."""
-    match = _WORD.search(text)
-    return match[0] if match else ""
-
-
-def completions(before: str, parameters: Iterable[str] = ()) -> tuple[str, ...]:
-    """The words that may stand at the end of *before*: labels and relationships behind a colon,
-    properties behind a point, parameters behind a dollar, else keywords and all but these."""
-    word = word_before(before)
-    lead = before[: len(before) - len(word)].rstrip()[-1:]
-    words: tuple[str, ...] = (*_KEYWORDS, *_TYPES, *_PROPERTIES)
-    if lead == ":":
-        words = _TYPES
-    elif lead == ".":
-        words = _PROPERTIES
-    elif word.startswith("$"):
-        words = (*_OF_TARGET, *(f"${name}" for name in parameters))
-    low = word.lower()
-    return tuple(
-        dict.fromkeys(
-            candidate for candidate in words if candidate.lower().startswith(low) and word
-        )
-    )
 
 
 def longest_start(words: Iterable[str]) -> str:

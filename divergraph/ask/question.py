@@ -43,8 +43,9 @@ class Parameter:
 
     A field without a default is an argument of the command, one with a default an option, unless
     ``is_argument`` says otherwise. ``name`` is its public name if it is not the field's; ``above``
-    is a limit it may not reach. ``op_of``, of a field of an answer: it names an op of the run that
-    the question has in this field.
+    is a limit it may not reach. ``is_run``: it names a run. ``op_of``, of a field of an answer: it
+    names an op of the run that the question has in this field, or the row itself if a point stands
+    before the field's name.
     """
 
     help: str = ""

@@ -56,6 +56,10 @@ LAYOUTS: Mapping[str, TextLayout] = {
     "compare-runs": TextLayout(
         "ask.across_text", "show_changes", (shown_option("ops of each kind", 10),)
     ),
+    "model": TextLayout("ask.across_text", "show_model", (shown_option("originals", 20),)),
+    "regressions": TextLayout(
+        "ask.across_text", "show_regressions", (shown_option("ops of each type", 10),)
+    ),
     "roles": TextLayout("ask.propagation_text", "show_roles"),
     "ranks": TextLayout("ask.ranks_text", "show_ranks"),
     "recurring": TextLayout("ask.across_text", "show_recurring", (shown_option("of each", None),)),

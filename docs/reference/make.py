@@ -18,6 +18,7 @@ import click
 
 from divergraph.ask.question import help_of, is_about_run
 from divergraph.ask.registry import own_names, own_question
+from divergraph.cli.command_table import COMMANDS
 from divergraph.cli.loudness import is_loudness
 from divergraph.cli.main import cli
 from divergraph.present.schema import answers, commands, fields_of
@@ -275,7 +276,40 @@ def faces_page() -> str:
             f"`{'run' if is_about_run(kind) else 'store'}.{attribute}`",
         )
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", *_commands_beside_questions()]) + "\n"
+
+
+_NO_QUESTION = {
+    "it makes a run, a graph or a part; a form of the terminal and a job of the server start it": (
+        *("analyse", "compare", "import", "submodel", "watch"),
+    ),
+    "it writes a file of a run; the run's page and HTTP offer the same file": ("export", "report"),
+    "it runs something or reads files where they lie, named by their paths; a server reads only "
+    "what runs were made of": (
+        *("capture", "convert", "demo", "detect", "diff", "dump-config", "dumps", "logs"),
+        *("npu-dump", "npu-overflow", "open", "replay", "tf-dump", "verify"),
+    ),
+    "it changes the store; HTTP, pages and keys of the terminal do as well, where a role allows": (
+        *("baseline", "delete", "note", "rename"),
+    ),
+    "it keeps the store or the installation in order, on the machine where that is": (
+        *("backup", "completion", "copy", "doctor", "neo4j", "restore", "schema", "store"),
+    ),
+    "it is a face itself": ("mcp", "precision-tool", "serve", "shell", "tui"),
+    "its text is typed: a page, a view of the terminal, HTTP and a tool take it": ("query",),
+}
+"""Why a command, or what it does beside answering its question, has no row of its own."""
+
+
+def _commands_beside_questions() -> Iterator[str]:
+    asked = {(kind.command or kind.name).split()[0] for kind in map(own_question, own_names())}
+    listed = {name for names in _NO_QUESTION.values() for name in names}
+    if missing := set(COMMANDS) - asked - listed:
+        raise ValueError(f"no reason why these ask no question: {sorted(missing)}")
+    yield from ("Commands that are more or other than a question:", "", "| why | commands |")
+    yield "|---|---|"
+    for reason, names in _NO_QUESTION.items():
+        yield f"| {reason} | {', '.join(f'`{name}`' for name in names)} |"
 
 
 PAGES: Mapping[str, Callable[[], str]] = {

@@ -60,7 +60,8 @@ def test_the_text_and_the_picture_say_where_it_starts(job, tmp_path, capsys):
     assert re.search(r"^blocks\.1 +forward .*origin", printed, re.MULTILINE)
     assert f"the error starts in blocks.1 of rank 1: {job.data.origins[0].op}" in printed
     svg = job.plot_ranks().svg
-    assert svg.count('data-state="origin"') == 1
+    assert svg.count(", rank 1: origin, ") == 1
+    assert ">inherited</text>" in svg, "the legend names the states"
     assert job.plot_ranks().save(tmp_path / "ranks.svg").stat().st_size
 
 

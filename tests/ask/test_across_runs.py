@@ -10,15 +10,20 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from divergraph.ask.memory.baselines import set_baseline
 from divergraph.ask.questions.compare_runs import ChangeKind, ChangesQuestion
+from divergraph.ask.questions.gate import GateQuestion
 from divergraph.ask.questions.graph import GraphQuestion
+from divergraph.ask.questions.model import ModelQuestion
 from divergraph.ask.questions.recurring import RecurringQuestion
+from divergraph.ask.questions.regressions import RegressionsQuestion
 from divergraph.cli.main import run as command
 from divergraph.comparison import CompareRequest
 from divergraph.comparison.keep_run import compare_into
 from divergraph.golden_capture import CaptureRequest, capture
+from divergraph.present.pictures.state_map import model_map
 from graphstore.errors import InputError, UnknownNameError
-from graphstore.model import Guilt, Method, Role, Side
+from graphstore.model import Guilt, Method, OpState, Role, Side, Standing
 from graphstore.open_store import open_store
 
 pytestmark = pytest.mark.thorough
@@ -162,6 +167,49 @@ def ask(store, capsys):
         return code, json.loads(capsys.readouterr().out)
 
     return call
+
+
+def test_runs_of_a_model_stand_beside_each_other(store):
+    set_baseline(store, "fine", "someone")
+    answer = ModelQuestion("again", last=4).ask(store)
+    assert (answer.model, answer.baseline, answer.older) == ("network", "fine", 1)
+    assert [(run.run, dict(run.changes)) for run in answer.runs] == [
+        ("left", {}),  # the run before it is not listed
+        ("stem", {"newly guilty": 1, "fixed": 1}),
+        ("again", {"newly guilty": 1, "fixed": 1}),
+        ("holes", {"still guilty": 1}),
+    ]
+    assert {run.standing for run in answer.runs} == {Standing.WORSE}
+    states = {(op.original, op.run): op.state for op in answer.ops}
+    assert states["stem:0", "left"] is OpState.CLEAN
+    assert states["stem:0", "stem"] is states["left:0", "again"] is OpState.ORIGIN
+    assert ("left:0", "holes") not in states, "that run dumped no such output"
+    assert answer.originals == ("stem:0", "left:0", "shift:0"), "in execution order"
+    picture = model_map(answer)
+    assert len(picture.cells) == len(answer.ops)
+    assert picture.legend[0] is OpState.ORIGIN
+    store.drop_baseline(store.run("fine").golden)
+
+
+def test_a_gate_without_a_baseline_takes_that_of_the_model(store):
+    with pytest.raises(InputError, match="has no baseline"):
+        GateQuestion("left").ask(store)
+    set_baseline(store, "fine", "someone")
+    answer = GateQuestion("left").ask(store)
+    assert (answer.baseline, answer.passed, len(answer.worse)) == ("fine", False, 1)
+    store.drop_baseline(store.run("fine").golden)
+
+
+def test_new_guilty_ops_say_which_models_they_hit(store):
+    answer = RegressionsQuestion(hours=1).ask(store)
+    assert (answer.runs, answer.pending) == (5, 0)
+    assert [(op.run, op.before, op.op) for op in answer.ops] == [
+        ("again", "stem", "compiled/left"),
+        ("left", "fine", "left"),
+        ("stem", "left", "stem"),
+    ]
+    assert [(name, models) for name, models, _ in answer.by_type()] == [("MatMul", ["network"])]
+    assert RegressionsQuestion(hours=1e-9).ask(store).runs == 0
 
 
 def test_the_command_fails_for_a_newly_guilty_op_only(ask):

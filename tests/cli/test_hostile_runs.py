@@ -47,6 +47,8 @@ COMMANDS = [
     ["between", "full", CONV, POOL],
     ["findings", "full"],
     ["recurring"],
+    ["regressions"],
+    ["model", "full"],
     ["blame", "layers"],
     ["advise", "full"],
     ["advise", "layers"],

@@ -58,6 +58,9 @@ ASKED = [
     ("note list first", "/v1/notes?run=first"),
     ("note list first conv", "/v1/notes?run=first&op=conv"),
     ("baseline list", "/v1/baselines"),
+    ("model first --last 3", "/v1/runs/first/model?last=3"),
+    ("regressions --hours 1e6", "/v1/regressions?hours=1e6"),
+    ("gate first --baseline second", "/v1/runs/first/gate?baseline=second"),
 ]
 
 

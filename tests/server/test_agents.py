@@ -31,6 +31,9 @@ NAMES = "MATCH (o:Op) RETURN DISTINCT o.name ORDER BY o.name"
 ASKED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "runs": ({}, ["runs"]),
     "recurring": ({}, ["recurring"]),
+    "regressions": ({"hours": 1e6}, ["regressions", "--hours", "1e6"]),
+    "model": ({**RUN, "last": 2}, ["model", "values", "--last", "2"]),
+    "gate": ({**RUN, "baseline": "values"}, ["gate", "values", "--baseline", "values"]),
     "advise": (RUN, ["advise", "values"]),
     "origins": ({**RUN, "explain": True}, ["origins", "values", "--explain"]),
     "trace": ({**RELU, "to": "tanh"}, ["trace", "values", "relu", "--to", "tanh"]),
@@ -59,6 +62,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "runs": ({"a": 1}, "a: there is no such parameter (it has none)"),
     "recurring": ({"a": 1}, "a: there is no such parameter (it has none)"),
     VERDICT: ({"run": "valuse"}, "no run named 'valuse' (did you mean values?)"),
+    "gate": (RUN, "the model of values has no baseline"),
     "advise": ({}, "run: a parameter is missing"),
     "origins": ({**RUN, "explain": "perhaps"}, "explain: 'perhaps' is not a valid boolean"),
     "trace": ({**RUN, "op": "rellu"}, "no op named 'rellu' (did you mean relu?)"),

@@ -8,9 +8,10 @@ import pytest
 from browsing import Browser, op_under_cursor, said, shown_ops, text_of
 from textual.widgets import Static
 
+from divergraph.ask.cypher_words import completions
 from graphstore.errors import InputError
 from tui.query_files import QueryFiles
-from tui.query_words import completions, parse_settings
+from tui.query_words import parse_settings
 from tui.screens.ops import OpsScreen
 from tui.screens.windows.overlays import TextOverlay
 from tui.widgets.cypher_editor import CypherEditor
@@ -164,6 +165,10 @@ class TestCompletion:
         assert completions("MATCH (m:Met") == ("Metric",)
         assert completions("MATCH ()-[:FUS") == ("FUSES",)
         assert "cosine_similarity" in completions("RETURN m.cos")
+        of_op = completions("MATCH (o:Op)-[:PRODUCES]->(t:Tensor) RETURN o.")
+        assert ("type" in of_op, "dtype" in of_op) == (True, False)
+        assert "PRODUCES" not in completions("MATCH (o:")
+        assert "Op" not in completions("-[:")
         assert completions("WHERE o.graph = $de") == ("$device",)
         assert completions("x = $ti", ["times"]) == ("$times",)
         assert "RETURN" in completions("ret")

@@ -13,6 +13,7 @@ from textual.events import Key
 from textual.message import Message
 from textual.widgets import Input
 
+from divergraph.ask.cypher_words import completions, word_before
 from divergraph.text.printable import printable
 from graphstore.cancellation import Cancellation, CancelledError
 from graphstore.cypher.queries import NamedQuery, list_queries, own_queries
@@ -21,14 +22,7 @@ from graphstore.errors import DivergraphError, InputError, QueryError
 from tui.address import ScreenAddress
 from tui.keys import KeyScope, bindings, without_letters
 from tui.query_files import QueryFiles
-from tui.query_words import (
-    completions,
-    longest_start,
-    parse_settings,
-    schema_lines,
-    settings_text,
-    word_before,
-)
+from tui.query_words import longest_start, parse_settings, schema_lines, settings_text
 from tui.screens.answer_actions import AnswerActions
 from tui.screens.windows.line_form import LineForm
 from tui.style import theme

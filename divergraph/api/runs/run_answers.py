@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from divergraph.api.arguments import AnyPath, filter_of, side_of
-from divergraph.api.asking import Asking
 from divergraph.api.private_store import private_store
 from divergraph.api.progress import ProgressOption, telling
 from divergraph.api.rows import Rows
+from divergraph.api.runs.run_pictures import RunPictures, Tensor
 from divergraph.text.printable import printable
 from divergraph.text.words import answers_text, counted, verdict_text
 from graphstore.filter import OpFilter
@@ -38,16 +38,15 @@ if TYPE_CHECKING:
     from divergraph.ask.origin_answers import OriginAnswer
     from divergraph.ask.questions.roles import RoleTable
     from divergraph.ask.questions.unmatched import UnmatchedOps
-    from divergraph.ask.tensor_values import RunTensors, ServedTensors, TensorValues
+    from divergraph.ask.tensor_values import RunTensors, ServedTensors
     from divergraph.ask.trace_answers import Trace
     from divergraph.consistency.checks import ConsistencyReport
-    from divergraph.present.pictures.svg import SvgPicture
     from graphstore.contract import GraphStore, RunData
 
 _SHOWN = 5
 
 
-class RunAnswers(Asking):
+class RunAnswers(RunPictures):
     """A run by its name, in a store or by itself, and the questions about it.
 
     Ops are named by their id, or by a name that only one op has. All answers are frozen values.
@@ -191,7 +190,7 @@ class RunAnswers(Asking):
         *,
         input: int | None = None,  # noqa: A002 - the field's word
         progress: ProgressOption = None,
-    ) -> TensorValues:
+    ) -> Tensor:
         """The values of an output (or *input*) of a device op, device and golden side by side.
 
         Both arrays have golden's shape and order of axes, each side its own dtype; they may be
@@ -219,75 +218,8 @@ class RunAnswers(Asking):
                 else:
                     store = self._asked()
                     self._tensors = opened_tensors(lambda ask: ask(store), self._name, reporting)
-        return self._tensors.values(op_id, output if input is None else input, input is None)
-
-    def plot(
-        self,
-        metric: str = "relative_euclidean_distance",
-        where: str | OpFilter | None = None,
-        *,
-        limit: float | None = None,
-    ) -> SvgPicture:
-        """A metric of all ops, or of those *where* takes, along the execution order; notebooks show
-        it. *limit* is drawn in place of the run's.
-
-        ``metric`` is one of the numbers of a comparison, or ``suspicion``, ``introduced`` or
-        ``propagated``.
-
-        Raises:
-            InputError: nothing of this name is drawn.
-            FilterError: the filter cannot be understood.
-
-        >>> import divergraph as dg
-        >>> dg.demo().plot("cosine_similarity", "type:Conv*").save("cosine.svg").name
-        'cosine.svg'
-        """
-        from divergraph.present.pictures.metric_curve import metric_curve
-        from divergraph.present.pictures.scatter_plot import scatter_plot
-        from divergraph.present.pictures.svg import scatter, standing_alone
-
-        parsed = filter_of(where)
-        wanted = () if parsed is None else (parsed,)
-        drawing = scatter(
-            scatter_plot(metric_curve(self._asked(), self._name, metric, wanted), limit)
-        )
-        return standing_alone([drawing], f"{self._name}: {drawing.words}")
-
-    def plot_tensor(
-        self,
-        op: str,
-        output: int = 0,
-        *,
-        input: int | None = None,  # noqa: A002 - the field's word
-    ) -> SvgPicture:
-        """How large the errors of a tensor are, where they are, and the device's values over
-        golden's; notebooks show it. Reads the dumps as :meth:`tensor`, with its errors.
-
-        >>> import divergraph as dg
-        >>> dg.demo().plot_tensor("LeNet/conv2/Conv2DRelu").save("relu.svg").name
-        'relu.svg'
-        """
-        from divergraph.ask.questions.tensor import TensorPicture
-        from divergraph.present.pictures.svg import standing_alone, tensor_drawings
-        from divergraph.present.pictures.tensor_pictures import tensor_pictures
-
-        values = self.tensor(op, output, input=input)
-        pictures = tensor_pictures(TensorPicture(values, values.picture(0)))
-        name = f"input {input}" if input is not None else f"output {output}"
-        drawings = [drawing for _, drawing in tensor_drawings(pictures)]
-        return standing_alone(drawings, f"{op}, {name}: errors by size and place, values")
-
-    def plot_ranks(self) -> SvgPicture:
-        """The layers of a job on its ranks, each coloured as its worst op; notebooks show it.
-
-        Raises:
-            InputError: the run is not one of a job of several ranks.
-        """
-        from divergraph.present.pictures.rank_map import rank_map
-        from divergraph.present.pictures.svg import standing_alone
-
-        drawing = rank_map(self.ask("ranks"))
-        return standing_alone([drawing], f"{self._name}: {drawing.words}")
+        port = output if input is None else input
+        return Tensor.of(self._tensors.values(op_id, port, input is None))
 
     def trace(self, op: str | None = None, *, to: str | None = None) -> Trace:
         """Where the error of *op* (default: the first origin) goes, down to the outputs.

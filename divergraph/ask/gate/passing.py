@@ -45,7 +45,8 @@ class GateAnswer:
 
 
 def gate(store: GraphStore, run: str, baseline: str, *, times: float = TIMES) -> GateAnswer:
-    """*run* held against *baseline*: the name of a run, or the path of a file.
+    """*run* held against *baseline*: the name of a run, or the path of a file; empty: the run that
+    is the baseline of its model.
 
     An op that was guilty before may stay so, but not make *times* its error.
 
@@ -53,8 +54,38 @@ def gate(store: GraphStore, run: str, baseline: str, *, times: float = TIMES) ->
         UnknownNameError: no such run.
         InputError: no such baseline, or it has no original tensor in common with the run.
     """
+    if not baseline:
+        return gate_by_run(store, run, times=times)
+    return _gate(store, run, baseline, find_baseline(store, baseline), times)
+
+
+def gate_by_run(
+    store: GraphStore, run: str, baseline: str = "", *, times: float = TIMES
+) -> GateAnswer:
+    """The same where *baseline* can only be a run: no file is read.
+
+    Raises:
+        UnknownNameError: no such run.
+        InputError: the model has no baseline, nothing can be said of it, or it has no original
+            tensor in common with the run.
+    """
+    if not baseline:
+        model = store.run(run).golden
+        names = (entry.run for entry in store.baselines() if entry.model == model)
+        baseline = next(names, "")
+    if not baseline:
+        raise InputError(
+            f"the model of {run} has no baseline",
+            hint="name one, or `divergraph baseline set RUN`",
+        )
+    return _gate(store, run, baseline, _decided(store.run(baseline)), times)
+
+
+def _gate(
+    store: GraphStore, run: str, baseline: str, stated: GateBaseline | Run, times: float
+) -> GateAnswer:
     new = store.run(run)
-    old = _baseline(store, new, baseline)
+    old = stated if isinstance(stated, GateBaseline) else _baseline(store, new, stated)
     by_split = new.method is old.method is Method.ROOT_CAUSE
     if old.method is Method.ROOT_CAUSE and not by_split:
         raise InputError(
@@ -153,11 +184,8 @@ def _all(store: GraphStore, run: Run) -> list[JudgedOutput]:
     return judged_outputs(store, run, by_split=run.method is Method.ROOT_CAUSE)
 
 
-def _baseline(store: GraphStore, run: Run, baseline: str) -> GateBaseline:
-    """What *baseline* names; a run is taken by what both runs can be judged by."""
-    old = find_baseline(store, baseline)
-    if isinstance(old, GateBaseline):
-        return old
+def _baseline(store: GraphStore, run: Run, old: Run) -> GateBaseline:
+    """The run *old*, taken by what both runs can be judged by."""
     by_split = run.method is old.method is Method.ROOT_CAUSE
     gate_baseline = GateBaseline.of(old, judged_outputs(store, old, by_split=by_split))
     return gate_baseline if by_split else replace(gate_baseline, method=Method.THRESHOLDS)

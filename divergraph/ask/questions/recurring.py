@@ -6,13 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from divergraph.ask.model_runs import models_of
 from divergraph.ask.question import Question
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
 from graphstore.model import Origin, Run, Side
-
-_SAME_MODEL = 0.8
-"""The share of op names that two golden graphs must have in common to be of one model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ def _recurring(store: GraphStore) -> RecurringAnswer:
     patterns: dict[tuple[str, tuple[str, ...]], _Seen] = {}
     origins = store.origins_of([run.name for run in runs])
     diverged = [run for run in runs if origins[run.name]]
-    models = _models(store, diverged)
+    models = models_of(store, diverged)
     kinds = _OriginalTypes(store)
     for run in diverged:
         run_origins = origins[run.name]
@@ -102,34 +100,6 @@ def _recurring(store: GraphStore) -> RecurringAnswer:
     return RecurringAnswer(
         len(runs), len(diverged), _several(originals.values()), _several(patterns.values())
     )
-
-
-def _models(store: GraphStore, runs: Iterable[Run]) -> dict[str, str]:
-    """The golden graphs of *runs*, each by the first one that is the same model.
-
-    A model exported or trained again is another file whose graph has the same name; but some
-    exporters give all models one name, so most op names must agree, too.
-    """
-    alike: dict[str, dict[str, Run]] = {}
-    for run in runs:
-        name = run.golden.rpartition("@")[0] or run.golden
-        alike.setdefault(name, {}).setdefault(run.golden, run)
-    models: dict[str, str] = {}
-    for graphs in alike.values():
-        if len(graphs) == 1:
-            models |= {golden: golden for golden in graphs}
-            continue
-        first: dict[str, frozenset[str]] = {}
-        for golden, run in graphs.items():
-            ops = frozenset(store.arrays(run.name, Side.GOLDEN).ids)
-            same = (one for one, shared_ops in first.items() if _are_most_shared(ops, shared_ops))
-            models[golden] = next(same, golden)
-            first.setdefault(models[golden], ops)
-    return models
-
-
-def _are_most_shared(one: frozenset[str], other: frozenset[str]) -> bool:
-    return len(one & other) >= _SAME_MODEL * len(one | other)
 
 
 def _pattern(types: Iterable[str | None]) -> tuple[str, ...]:

@@ -32,7 +32,12 @@ _path = click.Path(path_type=Path, readable=False)
 
 @click.command("gate")
 @click.argument("run", type=RUN, required=False)
-@click.option("--baseline", required=True, metavar="FILE|RUN", help="What it is held against.")
+@click.option(
+    "--baseline",
+    default="",
+    metavar="FILE|RUN",
+    help="What it is held against; default: the baseline of its model.",
+)
 @click.option("--update", is_flag=True, help="Write FILE: this run is the baseline now.")
 @click.option("--accept", multiple=True, metavar="OP", help="Take what OP does now for right.")
 @click.option("--reason", default="", metavar="TEXT", help="Why it is accepted.")
@@ -69,7 +74,8 @@ def gate_command(
 ) -> int:
     """Say whether RUN may pass: no op is worse than in the baseline.
 
-    The baseline is another run, or a FILE to keep beside the model, which --update writes.
+    The baseline is another run (`baseline set`), or a FILE to keep beside the model, which
+    --update writes.
     An op that is newly guilty, or makes --times its former error, does not pass; --accept
     writes it into FILE as right, with your name and the reason. With the paths of `compare`
     both sides are compared first, and kept as RUN. Of an undecided run nothing is written.
@@ -82,12 +88,14 @@ def gate_command(
         raise InputError("--update takes everything, --accept one op: give one of them")
     if reason and not accept:
         raise InputError("--reason says why an op is accepted: give --accept OP too")
+    if (update or accept) and not baseline:
+        raise InputError("there is no file to write", hint="name it: --baseline FILE")
     places = report_places(reports, excel=excel)
     if as_json and places.to_standard_output:
         raise InputError("--json and a report cannot both go to standard output")
     is_new = golden is not None  # whoever compares may begin a store
     with (opened if is_new else opened_to_read)(store) as opened_store:
-        if not update:  # before the work of comparing
+        if baseline and not update:  # before the work of comparing
             passing.find_baseline(opened_store, baseline)
         name = _compared(opened_store, run, (golden, golden_dump, device, device_dump))
         if update:

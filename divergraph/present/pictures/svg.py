@@ -15,17 +15,28 @@ from divergraph.files.whole_files import whole_file
 from divergraph.present.html.report import page_asset
 from divergraph.present.pictures import scatter_plot as area
 from divergraph.present.pictures.scatter_plot import PlotPoint, ScatterPlot
+from divergraph.present.pictures.state_map import StateCell, StateMap
 from divergraph.present.pictures.tensor_pictures import Bar, CellPicture, TensorPictures
 from divergraph.text.printable import printable
+from divergraph.text.short_names import common_start, cut_in_middle
+from divergraph.text.words import STATE_MARKS
 from graphstore.errors import InputError
+from graphstore.model import OpState
 
 Link = Callable[[str], str]
 """From an op's id to its address."""
+LinkToRun = Callable[[str, str], str]
+"""From a run and one of its ops to its address."""
 _BAR_HEIGHT, _BAR_WIDTH = 20, 190
 _BAR_NAMES = 74
 """Pixels at the left of the bars."""
 _MARGIN = 24
 _RANKS_SHOWN = 100
+_MAP_ROW, _MAP_NAMES, _MAP_WIDTH = 18, 230, 640
+"""Pixels of a map of states: a row's height, the room of the rows' names and of the columns."""
+_MAP_WIDEST, _MAP_NARROWEST = 44, 2
+_LETTER = 6.6
+"""About the width of a letter, in pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +143,69 @@ def tensor_drawings(pictures: TensorPictures) -> list[tuple[str, SvgFragment]]:
     """All pictures of a tensor, each with its title."""
     maps = [(picture.title, cells(picture)) for picture in pictures.maps]
     return [("elements by |device - golden|", bars(pictures.bars)), *maps]
+
+
+def state_map(picture: StateMap, link: LinkToRun | None = None) -> SvgFragment:
+    """States in rows and columns with a legend; each leads to the address *link* gives, if any."""
+    start = common_start(picture.rows)
+    room = int(_MAP_NAMES / _LETTER) - 1
+    longest_row = max((len(name) - start for name in picture.rows), default=0)
+    left = round(min(_MAP_NAMES, max(40, (longest_row + 2) * _LETTER)))
+    wide = min(_MAP_WIDEST, max(_MAP_NARROWEST, _MAP_WIDTH // max(1, len(picture.columns))))
+    longest = max(map(len, picture.columns), default=0)
+    upright = longest * _LETTER > wide and not picture.columns[0].isdecimal()
+    top = 20 + (round(min(longest, 24) * _LETTER * 0.7) if upright else 0)
+    parts = [text(picture.across, left - 8, top - 6, "label end")]
+    every = 1 if upright else -(-30 // wide)  # room for a number
+    for number, name in list(enumerate(picture.columns))[:: -(-12 // wide) if upright else every]:
+        x = left + number * wide + wide / 2
+        turned = f"translate({x} {top - 6}) rotate(-45)"
+        label = ("label", turned) if upright else ("label middle",)
+        parts.append(_named(cut_in_middle(name, 24), name, x, top - 6, *label))
+    for number, name in enumerate(picture.rows):
+        y = top + number * _MAP_ROW + 13
+        parts.append(_named(cut_in_middle(name[start:], room), name, left - 8, y, "label end"))
+    for cell in picture.cells:
+        place = left + cell.column * wide, top + cell.row * _MAP_ROW
+        drawn = _map_cell(cell, *place, wide)
+        # The table below leads there by keyboard.
+        address = link(cell.run, cell.op) if link else ""
+        parts.append(element("a", drawn, href=address, tabindex=-1) if address else drawn)
+    bottom = top + len(picture.rows) * _MAP_ROW
+    x = left
+    for state in picture.legend:
+        parts.append(_state_field(state, STATE_MARKS[state], x, bottom + 12, 14))
+        parts.append(text(state.value, x + 20, bottom + 25, "label"))
+        x += 34 + round(len(state.value) * _LETTER)
+    right = max(x, left + wide * len(picture.columns) + 8 + (top - 20))
+    return SvgFragment(right, bottom + _MAP_ROW + 18, picture.words, "".join(parts))
+
+
+def _map_cell(cell: StateCell, x: float, y: float, wide: float) -> str:
+    title = element("title", cell.text, is_markup=False)
+    mark = STATE_MARKS[cell.state] if wide >= 10 else ""  # colour alone says nothing to many
+    return _state_field(cell.state, mark, x, y, wide, title)
+
+
+def _state_field(
+    state: OpState, mark: str, x: float, y: float, wide: float, title: str = ""
+) -> str:
+    field = element(
+        *("rect", title),
+        class_="point",
+        data_state=state.value,
+        x=x,
+        y=y,
+        width=wide,
+        height=_MAP_ROW,
+    )
+    return field + (text(mark, x + wide / 2, y + 13, "mark middle") if mark else "")
+
+
+def _named(short: str, name: str, x: float, y: float, kind: str, transform: str = "") -> str:
+    """A label that says the whole *name* where it shows a part of it."""
+    label = text(short, x, y, kind, transform)
+    return label if short == name else element("g", element("title", name, is_markup=False) + label)
 
 
 def bars(rows: Iterable[Bar]) -> SvgFragment:

@@ -1,4 +1,5 @@
-"""A question in Cypher on a page: its text, the schema beside it, the rows below."""
+"""A question in Cypher on a page: its text, words to complete it, the schema beside it, the rows
+below."""
 
 from __future__ import annotations
 
@@ -6,10 +7,11 @@ from collections.abc import Collection
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from divergraph.api.cypher_in_json import cypher_question
 from divergraph.ask.cypher_questions import RowsQuestion
+from divergraph.ask.cypher_words import completions, word_before
 from divergraph.ask.facts import load_facts
 from divergraph.ask.questions.queries import NamedQueriesQuestion
 from divergraph.outcomes import outcome_of_error
@@ -17,11 +19,14 @@ from divergraph.present.declared_answer import json_of
 from divergraph.server.answering import Answering, check_role
 from divergraph.server.pages.links import Links, exact_query
 from divergraph.server.pages.question_page import ROWS
-from divergraph.server.pages.rendering import Pages
+from divergraph.server.pages.rendering import HEADERS, Pages
 from divergraph.server.tokens import UserRole
 from graphstore.cancellation import Cancellation
 from graphstore.errors import DivergraphError
 from graphstore.schema.tables import NODES, RELS
+
+_WORDS = 100
+"""So many words are offered at once."""
 
 
 class CypherPage:
@@ -64,6 +69,15 @@ class CypherPage:
             return self._pages.page(request, "cypher.html", values, status, Links())
 
         return await self._answering.pool.answer(request, work)
+
+    async def words(self, request: Request) -> Response:
+        """What may stand at the end of a text: the word there, and those that begin with it."""
+        if request.scope.get("link"):
+            raise HTTPException(404)
+        check_role(request, UserRole.READER)
+        before = exact_query(request).get("before", "")
+        words = completions(before)[:_WORDS]
+        return JSONResponse({"word": word_before(before), "words": words}, headers=HEADERS)
 
     def _ops(self, run: str) -> Collection[str]:
         """The device ops of a run, which have pages."""

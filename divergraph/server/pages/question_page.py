@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import click
@@ -12,27 +12,26 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from divergraph.api.answer_table import FORMATS
-from divergraph.ask.facts import load_facts
 from divergraph.ask.question import (
     Question,
     fields_of,
     help_of,
     is_about_run,
     question_of,
-    row_kind,
     table_of,
 )
 from divergraph.ask.registry import all_questions
 from divergraph.cli.question_command import parameters_of
 from divergraph.outcomes import outcome_of_error
 from divergraph.present.declared_answer import AnswerTable, answer_parts, json_of
-from divergraph.present.pictures.rank_map import rank_map
-from divergraph.present.pictures.svg import SvgFragment
+from divergraph.present.pictures.state_map import STATE_MAPS
+from divergraph.present.pictures.svg import state_map
 from divergraph.server.answering import Answering, check_role
 from divergraph.server.jobs.requests import ANSWERED_BY_JOBS
 from divergraph.server.jobs.routes import JobRoutes
 from divergraph.server.pages.links import Links, exact_query
 from divergraph.server.pages.rendering import Pages
+from divergraph.server.pages.row_links import RowLinks
 from divergraph.server.parameters import is_required, public_name, said_of, values_of
 from divergraph.server.route_table import QuestionRoute, path_of
 from divergraph.server.tokens import UserRole
@@ -41,8 +40,6 @@ from graphstore.errors import DivergraphError, UnknownNameError
 
 ROWS = 500
 """So many rows of a table stand on a page; a file has them all."""
-_DRAWN: Mapping[str, Callable[[Any], SvgFragment]] = {"ranks": rank_map}
-"""The picture above the table, by question."""
 
 
 class ParameterField(NamedTuple):
@@ -101,20 +98,6 @@ class QuestionPage:
 
         return await self._answering.pool.answer(request, work)
 
-    def _owners(
-        self, kind: type[Question[Any]], question: Question[Any]
-    ) -> dict[str, tuple[str, Mapping[str, int]]]:
-        """By column of the table: the run whose device ops it names, and those. Ops of the golden
-        graph have pages of their own."""
-        table = table_of(kind)
-        rows = () if table is None else fields_of(row_kind(table.kind))
-        owners = {field.name: field.about.op_of for field in rows if field.about.op_of}
-        if is_about_run(kind):
-            owners = {"op": "run", **owners}
-        runs = {column: str(getattr(question, field)) for column, field in owners.items()}
-        store = self._answering.store
-        return {column: (run, load_facts(store, run).arrays.number) for column, run in runs.items()}
-
     def _page(
         self,
         request: Request,
@@ -135,7 +118,6 @@ class QuestionPage:
             "problem": "",
             "files": {},
             "rows": ROWS,
-            "ops": {},
             "picture": "",
             "drawing": "",
             "by_job": self._jobs is not None and run is not None and kind.name in ANSWERED_BY_JOBS,
@@ -157,10 +139,10 @@ class QuestionPage:
                 values["parts"] = list(answer_parts(json_of(question, answer)))
                 values["files"] = _files(kind, run, query)
                 values["picture"] = _picture(question)
-                if kind.name in _DRAWN:
-                    drawn = _DRAWN[kind.name](answer).inline()
+                if kind.name in STATE_MAPS:
+                    drawn = state_map(STATE_MAPS[kind.name](answer), Links().op).inline()
                     values["drawing"] = Markup(drawn)  # noqa: S704 - names are escaped there
-                values["ops"] = self._owners(kind, question)
+                values["address"] = RowLinks(kind, question, self._answering.store).address
         values["is_table"] = lambda part: isinstance(part, AnswerTable)
         # ``start`` and ``end`` are parameters here, no marks of a part.
         return self._pages.page(request, "question.html", values, status, Links())

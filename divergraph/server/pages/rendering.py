@@ -38,6 +38,7 @@ HEADERS = {
 ASSETS = {
     "pages.css": ("text/css", ("look.css", "pages.css")),
     "pages.js": ("text/javascript", ()),
+    "cypher.js": ("text/javascript", ()),
     "graph.js": ("text/javascript", ("graph.js",)),
     "graph_layout.js": ("text/javascript", ("vendored/dagre.min.js", "graph_layout.js")),
 }

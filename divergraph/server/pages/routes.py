@@ -40,6 +40,7 @@ def page_routes(
     login, shares = LoginPage(pages, people.sessions), people.shares
     op, questions = SingleOpPage(answering, pages, roots), QuestionPage(answering, pages, jobs)
     graph, runs = GraphPage(answering, pages, jobs), RunsPage(answering, pages)
+    cypher = CypherPage(answering, pages)
     routes = [
         Route("/", runs.page, methods=["GET"]),
         Route("/compare-runs", runs.pair, methods=["GET"]),
@@ -59,7 +60,8 @@ def page_routes(
             Route(f"/runs/{{run}}/graph/{name}", graph.asks(kind), methods=["GET"])
             for name, kind in ASKED.items()
         ),
-        Route("/ask/query", CypherPage(answering, pages).page, methods=["GET"]),
+        Route("/ask/query", cypher.page, methods=["GET"]),
+        Route("/ask/query/words", cypher.words, methods=["GET"]),
         Route("/ask/{question}", questions.page, methods=["GET"]),
         Route("/runs/{run}/ask/{question}", questions.page, methods=["GET"]),
         Route("/runs/{run}/ask/{question}", questions.begin, methods=["POST"]),

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from divergraph.ask.memory.baselines import standing_text
+from divergraph.ask.questions.regressions import RegressionsQuestion, regressions_words
 from divergraph.ask.questions.runs import EntriesQuestion, StoreEntries
 from divergraph.outcomes import WORST_FIRST
 from divergraph.server.answering import Answering, check_role
@@ -120,7 +121,10 @@ class RunsPage:
 
         def work(cancellation: Cancellation) -> Response:
             entries = EntriesQuestion().ask(self._answering.store, cancellation)
+            regressions = RegressionsQuestion().ask(self._answering.store, cancellation)
             values = {
+                "regressions": regressions,
+                "regressions_words": regressions_words(regressions),
                 "list": run_list(entries, request.query_params),
                 "graphs": entries.graphs,
                 "verdicts": list(Verdict),

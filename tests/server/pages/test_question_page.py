@@ -38,6 +38,15 @@ def test_an_answer_stands_below_its_form(own: httpx.Client) -> None:
     assert "conv" in table.text.splitlines()[1]
 
 
+def test_a_model_shows_its_runs_and_the_first_page_what_is_new(own: httpx.Client) -> None:
+    page = own.get("/runs/values/ask/model").text
+    assert '<a class="op" href="/runs/values">values</a>' in page
+    assert 'data-state="origin"' in page
+    first = own.get("/").text
+    assert re.search(r'Since yesterday \d+ runs?: <a class=bad href="/ask/regressions">', first)
+    assert 'href="/runs/values/ask/model"' in own.get("/runs/values").text
+
+
 def test_what_is_wrong_is_said(own: httpx.Client) -> None:
     assert "minimize has not been run on" in own.get("/runs/first/ask/minimize").text
     page = own.get("/runs/first/ask/between?start=conv&end=nowhere")
@@ -59,5 +68,7 @@ def test_cypher_is_asked_with_the_schema_at_hand(own: httpx.Client) -> None:
         200,
         True,
     )
+    words = own.get("/ask/query/words", params={"before": "MATCH (t:Tensor) RETURN t.dt"}).json()
+    assert words == {"word": "dt", "words": ["dtype"]}
     refused = own.get("/ask/query", params={"cypher": "MATCH (o) DELETE o"})
     assert (refused.status_code, "DELETE is not allowed" in refused.text) == (400, True)
