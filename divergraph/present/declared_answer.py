@@ -270,16 +270,17 @@ def answer_parts(shape: Mapping[str, Json], title: str = "") -> Iterator[AnswerF
 
 def json_lines(shape: Mapping[str, Json]) -> list[str]:
     """An answer's JSON as plain text: a line a field, a table below the names of its columns."""
-    lines: list[str] = []
-    for part in answer_parts(shape):
-        if isinstance(part, AnswerFact):
-            lines.append(f"{part.title}: {part.text}")
-            continue
-        cells = [part.names, *part.rows]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines.append(f"{part.title}: {len(part.rows)}")
-        lines += ["  " + "  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
-    return lines
+    return [line for part in answer_parts(shape) for line in part_lines(part)]
+
+
+def part_lines(part: AnswerFact | AnswerTable) -> list[str]:
+    """A part of an answer as plain text."""
+    if isinstance(part, AnswerFact):
+        return [f"{part.title}: {part.text}"]
+    cells = [part.names, *part.rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["  " + "  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
+    return [f"{part.title}: {len(part.rows)}", *lines]
 
 
 def _text(value: Json) -> str:

@@ -47,7 +47,7 @@ COMMANDS = [
     ["between", "full", CONV, POOL],
     ["findings", "full"],
     ["recurring"],
-    ["regressions"],
+    ["regressions", "--hours", "1e6"],
     ["model", "full"],
     ["blame", "layers"],
     ["advise", "full"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,8 +15,10 @@ from divergraph.present.pictures.metric_curve import PLOTTED, metric_curve
 from divergraph.present.pictures.scales import PlotScale, beyond_filter
 from divergraph.present.pictures.scatter_plot import BOTTOM, HEIGHT, TOP, WIDTH, scatter_plot
 from divergraph.present.pictures.svg import SvgPicture, scatter, standing_alone
+from divergraph.text.short_names import ShortNames
 from graphstore.errors import InputError
 from graphstore.filter import parse_filter
+from graphstore.model import Side
 from graphstore.open_store import open_store
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -99,3 +102,21 @@ def test_a_tensor_is_a_picture_of_its_errors(lenet_run: dg.Run) -> None:
     assert "axis 3 (C), 0 to 15" in texts
     shades = {rect.get("class") for rect in ElementTree.fromstring(picture.svg).iter(f"{SVG}rect")}
     assert "heat-7" in shades
+
+
+def test_names_of_a_list_stay_apart_when_they_are_short(demo_store: Path) -> None:
+    """A part that many names have goes first; 35 of 164 names were alike in 24 cells before."""
+    with open_store(str(demo_store)) as store:
+        names = list(store.arrays("fault", Side.DEVICE).ids)
+    short_names = ShortNames(names)
+    for width, alike in ((36, 0), (24, 10)):
+        shown = Counter(short_names.short(name, width) for name in names)
+        assert max(map(len, shown)) <= width
+        assert sum(count for count in shown.values() if count > 1) <= alike
+    name = "gradients/LeNet/fc4/BiasAdd_grad/tuple/control_dependency"
+    assert short_names.short(name, 36) == "…/fc4/B…rad/tuple/control_dependency"
+
+
+def test_a_tensor_shows_itself_in_a_notebook(lenet_run: dg.Run) -> None:
+    tensor = lenet_run.tensor("LeNet/conv2/Conv2DRelu")
+    assert tensor._repr_svg_() == lenet_run.plot_tensor("LeNet/conv2/Conv2DRelu").svg

@@ -20,8 +20,8 @@ def pair_columns(rows: Sequence[Sequence[Cell]]) -> tuple[ListColumn, ...]:
     """The columns that *rows* need."""
     widest = [max((width_of(row[n].text) for row in rows), default=0) for n in range(3)]
     return (
-        ListColumn("golden", "golden model", 16, widest[0], sortable=False, cut="left"),
-        ListColumn("device", "device graph", 16, widest[1], sortable=False, cut="left"),
+        ListColumn("golden", "golden model", 16, widest[0], sortable=False, cut="name"),
+        ListColumn("device", "device graph", 16, widest[1], sortable=False, cut="name"),
         ListColumn("fits", "ops that fit", 12, widest[2], align="right", sortable=False),
     )
 

@@ -124,7 +124,7 @@ class LadderRows:
             ListColumn("mark", "", 1, sortable=False),
             ListColumn("lanes", "", max(1, lanes), sortable=False),
             ListColumn("state", "", 1, sortable=False),
-            ListColumn("op", "op", 14, self.steps.longest + 4, cut="left", sortable=False),
+            ListColumn("op", "op", 14, self.steps.longest + 4, cut="name", sortable=False),
             ListColumn("type", "type", 6, 12, priority=7, sortable=False),
             last,
         )

@@ -68,7 +68,7 @@ class NeighbourRows:
         widest = [max(width_of(row[n].text) for _, row in self._rows) for n in range(6)]
         return (
             ListColumn("edge", "", widest[0], sortable=False, sticky=True),
-            ListColumn("op", "op", 16, widest[1] + 4, cut="left", sortable=False),
+            ListColumn("op", "op", 16, widest[1] + 4, cut="name", sortable=False),
             ListColumn("port", "", 6, widest[2], sortable=False),
             ListColumn("tensor", "tensor", 8, widest[3], priority=1, sortable=False),
             ListColumn("layout", "layout", 6, widest[4], priority=2, sortable=False),

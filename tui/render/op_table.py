@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 ERROR_FLOOR, ERROR_DECADES = 1e-6, 6.0
 """The small bars run from a relative error of 1e-6 (lowest) to 1 (full), by decade."""
 NEIGHBOURS = 3
+NAME_ROOM = 30
+"""Cells of an op's name before other columns leave: names tell rows apart, not types."""
 _BATCH = 8192
 
 
@@ -169,7 +171,7 @@ class OpTable:
         columns = [
             ListColumn("mark", "", 1, sticky=True, sortable=False),
             ListColumn("topo", "topo", topo, align="right", sticky=True),
-            ListColumn("op", "op", 18, names, cut="left", sticky=True),
+            ListColumn("op", "op", max(18, min(NAME_ROOM, names)), names, cut="name", sticky=True),
             ListColumn("type", "type", 8, widest(ops.types), priority=2),
             ListColumn("dtype", "dtype", 5, widest(dtypes), priority=5),
             ListColumn("shape", "shape", 8, widest(ops.shapes.mapped(shape_text)), priority=4),

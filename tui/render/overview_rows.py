@@ -34,7 +34,7 @@ def origins(overview: Overview, glyphs: Glyphs) -> FixedRows:
     why = max((width_of(row[5].text) for row in cells), default=0)
     columns = [
         ListColumn("rank", "#", 4, align="right", sortable=False),
-        ListColumn("op", "op", 14, names, cut="left", sortable=False),
+        ListColumn("op", "op", 14, names, cut="name", sortable=False),
         ListColumn("type", "type", 10, 16, priority=7, sortable=False),
         ListColumn("cos", "cos", 8, align="right", sortable=False),
         ListColumn("rel", "rel.err", 8, align="right", priority=3, sortable=False),
@@ -59,7 +59,7 @@ def _guilty(answers: Sequence[OriginAnswer], rows: Sequence[OpRow], glyphs: Glyp
     why = max((width_of(row[-1].text) for row in cells), default=0)
     columns = [
         ListColumn("rank", "#", 4, align="right", sortable=False),
-        ListColumn("op", "op", 14, _name_width(rows), cut="left", sortable=False),
+        ListColumn("op", "op", 14, _name_width(rows), cut="name", sortable=False),
         ListColumn("type", "type", 8, 16, priority=7, sortable=False),
         ListColumn("susp", "susp", 6, 7, align="right", sortable=False),
         ListColumn("rel", "rel.err", 7, align="right", priority=8, sortable=False),
@@ -116,7 +116,7 @@ def modules(overview: Overview, glyphs: Glyphs) -> FixedRows:
     names = max((width_of(module.name) for module in overview.modules), default=0)
     columns = (
         ListColumn("state", "", 2, sortable=False),
-        ListColumn("module", "module", 12, names, cut="left", sortable=False),
+        ListColumn("module", "module", 12, names, cut="name", sortable=False),
         ListColumn("ops", "ops", _widest(rows, 2), align="right", priority=3, sortable=False),
         ListColumn("cos", "worst cos", 9, align="right", sortable=False),
         ListColumn("over", "over", _widest(rows, 4), align="right", priority=2, sortable=False),

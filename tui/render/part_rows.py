@@ -33,7 +33,7 @@ class OpsOfSide:
             ListColumn("mark", "", 4, sortable=False),
             ListColumn("topo", "topo", max(4, len(str(len(ops)))), align="right", sortable=False),
             ListColumn("state", "", 1, sortable=False),
-            ListColumn("op", "op", 18, names, cut="left", sortable=False),
+            ListColumn("op", "op", 18, names, cut="name", sortable=False),
             ListColumn("type", "type", 8, widest(ops.types), priority=4, sortable=False),
             ListColumn("cos", "cos", 8, align="right", priority=2, sortable=False),
             ListColumn("role", "role", ROLE, sortable=False),

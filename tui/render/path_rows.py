@@ -72,7 +72,7 @@ class ErrorPathRows:
         return (
             ListColumn("part", "", 1, sortable=False),
             ListColumn("place", "#", 5, len(str(len(steps))) + 1, align="right", sortable=False),
-            ListColumn("op", "op", 18, longest, cut="left", sortable=False),
+            ListColumn("op", "op", 18, longest, cut="name", sortable=False),
             ListColumn("type", "type", 8, types, priority=7, sortable=False),
             ListColumn("cos", "cos out", 8, align="right", priority=5, sortable=False),
             ListColumn("rel", "rel.err", 7, align="right", sortable=False),
@@ -171,7 +171,7 @@ class CutRows:
         columns = (
             ListColumn("part", "", 1, sortable=False),
             ListColumn("best", "", 1, sortable=False),
-            ListColumn("op", "op", 18, names, cut="left", sortable=False),
+            ListColumn("op", "op", 18, names, cut="name", sortable=False),
             ListColumn("above", "before", 7, align="right", sortable=False),
             ListColumn("below", "behind", 7, align="right", sortable=False),
         )

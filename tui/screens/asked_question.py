@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
 
@@ -11,8 +11,12 @@ from divergraph.ask.question import Question, fields_of, help_of, question_of
 from divergraph.text.printable import printable
 from graphstore.errors import DivergraphError
 from tui.jobs.forms import JobForm, question_form
+from tui.messages import OpenTarget
 from tui.owner import Owner
 from tui.screens.windows.job_form import JobFormWindow
+
+if TYPE_CHECKING:
+    from tui.screens.windows.answer import AnswerOverlay
 
 
 def ask(owner: Owner, kind: type[Question[Any]]) -> None:
@@ -35,21 +39,40 @@ def _show(owner: Owner, kind: type[Question[Any]], form: JobForm, words: Sequenc
     """Ask beside the keys, which go on meanwhile."""
 
     def work() -> None:
-        text = _answer_text(owner, kind, form, words)
-        owner.call_from_thread(owner.show_text, help_of(kind), lambda _: Content(text))
+        try:
+            window = _window(owner, kind, form, words)
+        except DivergraphError as error:
+            text = printable(str(error))
+            owner.call_from_thread(owner.show_text, help_of(kind), lambda _: Content(text))
+        else:
+            owner.call_from_thread(_open, owner, window)
 
     owner.run_worker(work, thread=True, group="question", exclusive=True)
 
 
-def _answer_text(
+def _window(
     owner: Owner, kind: type[Question[Any]], form: JobForm, words: Sequence[str]
-) -> str:
-    from divergraph.present.declared_answer import json_lines, json_of
+) -> AnswerOverlay:
+    # few ask a question by its form, and the first picture needs none of it
+    from divergraph.present.declared_answer import answer_parts, json_of
+    from divergraph.present.pictures.state_map import STATE_MAPS
+    from tui.screens.windows.answer import AnswerOverlay
 
     context = form.command.make_context(kind.name, list(words[1:]))
     question = question_of(kind, context.params)
-    try:
-        lines = json_lines(json_of(question, owner.session.asked(question.ask)))
-    except DivergraphError as error:
-        lines = [str(error)]
-    return "\n".join(map(printable, lines))
+    answer = owner.session.asked(question.ask)
+    picture = STATE_MAPS[kind.name](answer) if kind.name in STATE_MAPS else None
+    parts = list(answer_parts(json_of(question, answer)))
+    return AnswerOverlay(owner.settings.glyphs, help_of(kind), parts, picture)
+
+
+def _open(owner: Owner, window: AnswerOverlay) -> None:
+    def closed(_: str | None) -> None:
+        if (chosen := window.chosen) is None:
+            return
+        if chosen.run in ("", owner.session.target):
+            owner.open_op(chosen.op)
+        else:
+            owner.post_message(OpenTarget(chosen.run, "run"))
+
+    owner.push_screen(window, closed)

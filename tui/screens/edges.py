@@ -115,7 +115,7 @@ class EdgeOverlay(Overlay):
         """A row for each edge."""
         columns = (
             ListColumn("port", "port", 6, 8, sortable=False),
-            ListColumn("op", "op", 20, 200, cut="left", sortable=False),
+            ListColumn("op", "op", 20, 200, cut="name", sortable=False),
             ListColumn("tensor", "tensor", 8, 40, sortable=False, priority=1),
             ListColumn("layout", "layout", 6, 12, sortable=False, priority=2),
         )

@@ -8,7 +8,8 @@ from typing import Literal
 from rich.cells import cell_len, get_character_cell_size
 
 Align = Literal["left", "right"]
-Cut = Literal["left", "right"]
+Cut = Literal["name", "left", "right"]
+"""What is cut of a text: of a ``name`` what others of the list have as well."""
 
 
 def width_of(text: str) -> int:
@@ -19,7 +20,7 @@ def width_of(text: str) -> int:
 def cut_to(text: str, width: int, ellipsis: str, cut: Cut = "right") -> str:
     """*text* in at most *width* cells; *ellipsis* stands where something was cut.
 
-    ``cut`` says which end goes: op names differ at their ends, so tables cut them left.
+    ``cut`` says which end goes: op names differ at their ends, so they are cut left.
     """
     if width_of(text) <= width:
         return text

@@ -16,6 +16,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from divergraph.text.printable import printable
+from divergraph.text.short_names import ShortNames
 from tui.keys import KeyScope, bindings
 from tui.style.glyphs import UNICODE, Glyphs
 from tui.widgets.cells import fit, width_of
@@ -24,6 +25,8 @@ from tui.widgets.rows import STYLES, Cell, RowSource
 from tui.widgets.titled import Titled
 
 HEADER_LINES = 1
+NAMES_READ = 128
+"""Rows that say what the names of a list have in common."""
 
 
 class RowList(Titled, ScrollView, can_focus=True):
@@ -108,6 +111,7 @@ class RowList(Titled, ScrollView, can_focus=True):
         self._placed: tuple[Placed, ...] = ()
         self._top_before: int | None = None
         self._strips: LRUCache[tuple[int, bool], Strip] = LRUCache(1024)
+        self._short_names: dict[int, ShortNames] = {}
 
     def show(self, source: RowSource, *, cursor: int = 0, empty: str | None = None) -> None:
         """Show other rows, with the cursor on row *cursor*."""
@@ -268,6 +272,7 @@ class RowList(Titled, ScrollView, can_focus=True):
 
     def _lay_out(self) -> None:
         self._strips.clear()
+        self._short_names.clear()
         if not self.size:
             return
         rows = len(self.source) + HEADER_LINES
@@ -346,17 +351,26 @@ class RowList(Titled, ScrollView, can_focus=True):
     def _cell(self, cell: Cell, placed: Placed, base: Style) -> list[Segment]:
         column, ellipsis = placed.column, self.glyphs.ellipsis
         style = self._styled(cell.style, base)
-        if not cell.tail:
-            text = fit(printable(cell.text), placed.width, ellipsis, column.align, column.cut)
-            return [Segment(text, style)]
         room = placed.width - width_of(cell.tail)
         text = printable(cell.text)
+        if column.cut == "name" and width_of(text) > room:
+            text = self._names_in(placed.index).short(text, max(0, room), ellipsis)
+        if not cell.tail:
+            return [Segment(fit(text, room, ellipsis, column.align, column.cut), style)]
         cell_text = fit(text, min(width_of(text), max(0, room)), ellipsis, "left", column.cut)
         rest = placed.width - width_of(cell_text)
         return [
             Segment(cell_text, style),
             Segment(fit(cell.tail, rest, ellipsis), self._styled(cell.tail_style, base)),
         ]
+
+    def _names_in(self, column: int) -> ShortNames:
+        """The names in a column, from rows all over the list."""
+        if column not in self._short_names:
+            rows = range(0, len(self.source), -(-len(self.source) // NAMES_READ))
+            names = (printable(self.source.row(row)[column].text) for row in rows)
+            self._short_names[column] = ShortNames(names)
+        return self._short_names[column]
 
     def _styled(self, name: str, base: Style) -> Style:
         if not name:

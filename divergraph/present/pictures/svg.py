@@ -18,7 +18,7 @@ from divergraph.present.pictures.scatter_plot import PlotPoint, ScatterPlot
 from divergraph.present.pictures.state_map import StateCell, StateMap
 from divergraph.present.pictures.tensor_pictures import Bar, CellPicture, TensorPictures
 from divergraph.text.printable import printable
-from divergraph.text.short_names import common_start, cut_in_middle
+from divergraph.text.short_names import ShortNames, cut_in_middle
 from divergraph.text.words import STATE_MARKS
 from graphstore.errors import InputError
 from graphstore.model import OpState
@@ -147,10 +147,9 @@ def tensor_drawings(pictures: TensorPictures) -> list[tuple[str, SvgFragment]]:
 
 def state_map(picture: StateMap, link: LinkToRun | None = None) -> SvgFragment:
     """States in rows and columns with a legend; each leads to the address *link* gives, if any."""
-    start = common_start(picture.rows)
-    room = int(_MAP_NAMES / _LETTER) - 1
-    longest_row = max((len(name) - start for name in picture.rows), default=0)
-    left = round(min(_MAP_NAMES, max(40, (longest_row + 2) * _LETTER)))
+    room, short_names = int(_MAP_NAMES / _LETTER) - 1, ShortNames(picture.rows)
+    rows = [short_names.short(name, room) for name in picture.rows]
+    left = round(min(_MAP_NAMES, max(40, (max(map(len, rows), default=0) + 2) * _LETTER)))
     wide = min(_MAP_WIDEST, max(_MAP_NARROWEST, _MAP_WIDTH // max(1, len(picture.columns))))
     longest = max(map(len, picture.columns), default=0)
     upright = longest * _LETTER > wide and not picture.columns[0].isdecimal()
@@ -162,9 +161,9 @@ def state_map(picture: StateMap, link: LinkToRun | None = None) -> SvgFragment:
         turned = f"translate({x} {top - 6}) rotate(-45)"
         label = ("label", turned) if upright else ("label middle",)
         parts.append(_named(cut_in_middle(name, 24), name, x, top - 6, *label))
-    for number, name in enumerate(picture.rows):
+    for number, (short, name) in enumerate(zip(rows, picture.rows, strict=True)):
         y = top + number * _MAP_ROW + 13
-        parts.append(_named(cut_in_middle(name[start:], room), name, left - 8, y, "label end"))
+        parts.append(_named(short, name, left - 8, y, "label end"))
     for cell in picture.cells:
         place = left + cell.column * wide, top + cell.row * _MAP_ROW
         drawn = _map_cell(cell, *place, wide)

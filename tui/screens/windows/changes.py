@@ -58,7 +58,7 @@ class ChangesOverlay(Overlay):
         longest = max((width_of(row[1].text) for row in rows), default=0)
         columns = (
             ListColumn("kind", "change", 13, sortable=False),
-            ListColumn("op", "op", 16, longest, cut="left", sortable=False),
+            ListColumn("op", "op", 16, longest, cut="name", sortable=False),
             ListColumn("old", "old error", 9, align="right", priority=2, sortable=False),
             ListColumn("new", "new error", 9, align="right", priority=2, sortable=False),
             ListColumn("times", "new/old", 8, align="right", priority=1, sortable=False),
