@@ -184,7 +184,9 @@ COUNTS = (
     # 350 for the graph's difference, its file, parts in it, and Cypher on a page.
     # 250 for the map of a job's ranks and layers: question, text, picture.
     # 70 for names of a million ops as bytes, and what is kept of them with the run.
-    Count("code lines", code_lines, 148_820, 80_000),
+    # 800 for the runs of a model beside each other, new guilty ops, gate as a question, maps of
+    # states, names that tell rows apart, and answers of the terminal that lead on.
+    Count("code lines", code_lines, 149_720, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
     # 20 for layouts of jobs, a rule a file.
     # 2 for what rules of causes share, and for losses in common: files that had two jobs.
@@ -199,7 +201,13 @@ COUNTS = (
     # 4 for the graph's difference, its file and Cypher on a page: changes and levels out of the
     # question, markup that a server's page and a file share.
     # 3 for the map of ranks and layers.
+<<<<<<< HEAD
     Count("modules", lambda: len(modules()), 1_322, 700),
+=======
+    # 10 for three questions over the runs of a model, the words of Cypher, short names, maps of
+    # states in two faces, pictures of the API, links of answers, the terminal's window for them.
+    Count("modules", lambda: len(modules()), 1_333, 700),
+>>>>>>> 190205cc (Counts, changelog, names that one class has)
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 140, 70),
     Count("import lines in 100", import_share, 8.8, 5),
     Count("private functions with one use, in 100", one_caller_share, 57, 45),

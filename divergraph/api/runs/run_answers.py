@@ -11,7 +11,7 @@ from divergraph.api.arguments import AnyPath, filter_of, side_of
 from divergraph.api.private_store import private_store
 from divergraph.api.progress import ProgressOption, telling
 from divergraph.api.rows import Rows
-from divergraph.api.runs.run_pictures import RunPictures, Tensor
+from divergraph.api.runs.run_pictures import ComparedTensor, RunPictures
 from divergraph.text.printable import printable
 from divergraph.text.words import answers_text, counted, verdict_text
 from graphstore.filter import OpFilter
@@ -190,7 +190,7 @@ class RunAnswers(RunPictures):
         *,
         input: int | None = None,  # noqa: A002 - the field's word
         progress: ProgressOption = None,
-    ) -> Tensor:
+    ) -> ComparedTensor:
         """The values of an output (or *input*) of a device op, device and golden side by side.
 
         Both arrays have golden's shape and order of axes, each side its own dtype; they may be
@@ -219,7 +219,7 @@ class RunAnswers(RunPictures):
                     store = self._asked()
                     self._tensors = opened_tensors(lambda ask: ask(store), self._name, reporting)
         port = output if input is None else input
-        return Tensor.of(self._tensors.values(op_id, port, input is None))
+        return ComparedTensor.of(self._tensors.values(op_id, port, input is None))
 
     def trace(self, op: str | None = None, *, to: str | None = None) -> Trace:
         """Where the error of *op* (default: the first origin) goes, down to the outputs.

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Tensor(TensorValues):
+class ComparedTensor(TensorValues):
     """A device tensor and its golden one, which notebooks show as the picture of :meth:`plot`."""
 
     @classmethod
-    def of(cls, values: TensorValues) -> Tensor:
+    def of(cls, values: TensorValues) -> ComparedTensor:
         """The same values."""
         return cls(**{field.name: getattr(values, field.name) for field in fields(values)})
 
@@ -59,7 +59,7 @@ class RunPictures(Asking):
         output: int = 0,
         *,
         input: int | None = None,  # noqa: A002 - the field's word
-    ) -> Tensor:
+    ) -> ComparedTensor:
         """The values of an output (or *input*) of a device op."""
 
     def plot(
@@ -100,7 +100,7 @@ class RunPictures(Asking):
         *,
         input: int | None = None,  # noqa: A002 - the field's word
     ) -> SvgPicture:
-        """The picture of one tensor's errors, as :meth:`Tensor.plot`. Reads the dumps.
+        """The picture of one tensor's errors, as :meth:`ComparedTensor.plot`. Reads the dumps.
 
         Raises:
             UnknownNameError: no such op.

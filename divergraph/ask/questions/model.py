@@ -23,7 +23,7 @@ RUNS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class ModelRun:
+class RunOfModel:
     """A run, and what changed in it."""
 
     run: Annotated[str, Parameter("its name", is_run=True)]
@@ -56,7 +56,7 @@ class ModelAnswer:
     model: Annotated[str, "the name of its golden graph"]
     baseline: Annotated[str | None, "the run that others are held against"]
     older: Annotated[int, "runs of the model that are not listed"]
-    runs: tuple[ModelRun, ...]
+    runs: tuple[RunOfModel, ...]
     ops: Annotated[
         tuple[OpOfRun, ...],
         "of originals that changed or were guilty or suspect in some run, in the order in which "
@@ -107,7 +107,7 @@ class ModelQuestion(Question[ModelAnswer]):
             None,
         )
         rows = (
-            ModelRun(
+            RunOfModel(
                 run.name,
                 run.created,
                 run.verdict,
