@@ -10,6 +10,7 @@ from textual.screen import Screen
 
 from graphstore.open_store import open_store
 from tui.screens.edges import EdgeOverlay
+from tui.screens.windows.answer import AnswerOverlay
 from tui.screens.windows.changes import ChangesOverlay
 from tui.screens.windows.choose_command import ChooseCommandOverlay
 from tui.screens.windows.export_form import ExportForm
@@ -59,6 +60,7 @@ WINDOWS = {
     "delete": Place(("0", "D"), LineForm),
     "keep a query": Place(("2", "Q", "i", "ctrl+s"), LineForm),
     "log": Place(("2", "at"), LogOverlay),
+    "answer": Place(("colon", *"Ask:", "space", *"model", "enter", "f5"), AnswerOverlay),
 }
 JOB_VIEWS = {"jobs": Place(("8",)), "first screen": Place(())}
 JOB_WINDOWS = {

@@ -100,8 +100,9 @@ class GraphRoom:
             f'aria-label="The {side.value} graph. {_KEYS}"></canvas>'
             '<canvas class="minimap" aria-hidden="true"></canvas></div>\n'
             '<details class="pane-table"><summary>As a table: <span class="graph-where">the whole '
-            f'graph</span></summary><div class="wide"><table class="list"><thead><tr>{columns}</tr>'
-            "</thead><tbody></tbody></table></div></details>\n</div>\n"
+            'graph</span></summary><div class="wide" tabindex="0" role="group" '
+            'aria-label="The table; scroll it"><table class="list"><thead><tr>'
+            f"{columns}</tr></thead><tbody></tbody></table></div></details>\n</div>\n"
         )
 
 

@@ -184,12 +184,15 @@ def blame(run: Run, link: OpLink | None = None) -> str:
     largest = sorted(blamed.shares.items(), key=lambda item: -abs(item[1]))[:_SHARES]
     lines = "".join(
         f"<tr><td>{link(op)}</td><td class=num>{share:+.1%}</td>"
-        f'<td class="bar"><meter min="0" max="1" value="{min(abs(share), 1):.4f}">{share:.1%}'
-        "</meter></td></tr>"
+        # a browser draws it red: the best share of an error is none
+        '<td class="bar"><meter min="0" max="1" high="0.001" optimum="0" '
+        f'value="{min(abs(share), 1):.4f}">{share:.1%}</meter></td></tr>'
         for op, share in largest
     )
     rest = "" if not blamed.unexplained else f"<p>{blamed.unexplained:.0%} is of no op.</p>"
-    table = f"<table><thead><tr><th>op<th>share<th></tr></thead><tbody>{lines}</tbody></table>"
+    table = (
+        f"<table><thead><tr><th>op<th colspan=2>share</tr></thead><tbody>{lines}</tbody></table>"
+    )
     return _section("blame", "Whose error is at the outputs", table + rest)
 
 

@@ -191,7 +191,7 @@ def _state_field(
 ) -> str:
     field = element(
         *("rect", title),
-        class_="point",
+        class_="point field",
         data_state=state.value,
         x=x,
         y=y,
@@ -251,6 +251,7 @@ def cells(picture: CellPicture) -> SvgFragment:
 
 def _svg(elements: str, width: int, height: int, words: str) -> str:
     """The outermost element of a picture; pages do not need its name space, files do."""
+    # Of an image nothing inside is read, so one with links is a group of them.
     return element(
         "svg",
         elements,
@@ -259,7 +260,7 @@ def _svg(elements: str, width: int, height: int, words: str) -> str:
         width=width,
         height=height,
         viewBox=f"0 0 {width} {height}",
-        role="img",
+        role="group" if "<a " in elements else "img",
         aria_label=words,
     )
 

@@ -9,14 +9,13 @@ for (const field of document.querySelectorAll("textarea[data-words]")) {
   list.setAttribute("role", "listbox");
   list.setAttribute("aria-label", "Words of the schema");
   field.after(list);
-  for (const [name, value] of [["role", "combobox"], ["aria-autocomplete", "list"], ["aria-controls", list.id], ["aria-expanded", "false"]])
-    field.setAttribute(name, value);
+  field.setAttribute("aria-autocomplete", "list");
+  field.setAttribute("aria-controls", list.id);
   let chosen = 0, word = "", turn = 0;
 
   const close = () => {
     turn++;
     list.hidden = true;
-    field.setAttribute("aria-expanded", "false");
     field.removeAttribute("aria-activedescendant");
   };
   const choose = number => {
@@ -53,7 +52,6 @@ for (const field of document.querySelectorAll("textarea[data-words]")) {
     if (!words.length) return close();
     list.replaceChildren(...words.map(option));
     list.hidden = false;
-    field.setAttribute("aria-expanded", "true");
     choose(0);
   };
 
