@@ -40,11 +40,12 @@ ASKED = [path for path, methods in DESCRIBED["paths"].items() if "get" in method
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """A server whose runs were blamed and searched, and whose only job has an answer."""
+    """A server whose runs were blamed, searched and have a baseline, and whose only job has an answer."""
     place = tmp_path_factory.mktemp("described")
     store = str(place / "store")
     analysed_runs(place, store)
-    for words in (["blame", "bad"], ["minimize", "bad", "--budget", "3"]):
+    asked = ["blame", "bad"], ["minimize", "bad", "--budget", "3"], ["baseline", "set", "bad"]
+    for words in asked:
         assert run([*words, "--store", store]) in (0, 1, 2)
     given = np.arange(6, dtype=np.float32)
     calls = [("Torch.mul.0.forward", [given, 2], {}, [given * 2])]
