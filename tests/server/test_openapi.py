@@ -40,7 +40,7 @@ ASKED = [path for path, methods in DESCRIBED["paths"].items() if "get" in method
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """A server whose runs were blamed, searched and have a baseline, and whose only job has an answer."""
+    """A server whose runs were blamed and searched, with a baseline; its only job has an answer."""
     place = tmp_path_factory.mktemp("described")
     store = str(place / "store")
     analysed_runs(place, store)
