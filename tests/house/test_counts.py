@@ -201,13 +201,9 @@ COUNTS = (
     # 4 for the graph's difference, its file and Cypher on a page: changes and levels out of the
     # question, markup that a server's page and a file share.
     # 3 for the map of ranks and layers.
-<<<<<<< HEAD
-    Count("modules", lambda: len(modules()), 1_322, 700),
-=======
     # 10 for three questions over the runs of a model, the words of Cypher, short names, maps of
     # states in two faces, pictures of the API, links of answers, the terminal's window for them.
     Count("modules", lambda: len(modules()), 1_333, 700),
->>>>>>> 190205cc (Counts, changelog, names that one class has)
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 140, 70),
     Count("import lines in 100", import_share, 8.8, 5),
     Count("private functions with one use, in 100", one_caller_share, 57, 45),
