@@ -68,7 +68,7 @@ FAULTS = {
                  "scaled_dot_product_attention 0 lost_channel", "conv2d 2 shift"],
     "gpt": ["rms_norm 1 eps", "softmax 0 dim", "silu 0 missing", "linear 3 half",
             "weight 4 stale", "masked_fill 0 shift", "linear 9 scale"],
-    "vit": ["layer_norm 1 eps", "conv2d 0 lost_channel", "gelu 1 missing", "weight 2 stale",
+    "vit": ["layer_norm 1 eps", "conv2d 0 lost_channel", "gelu 1 scale", "weight 2 stale",
             "linear 2 half", "layer_norm 0 dim", "tanh 0 scale"],
     "unet": ["instance_norm 0 eps", "interpolate 0 shift", "elu 0 scale", "pad 0 shift",
              "leaky_relu 0 negate", "hardswish 0 missing", "group_norm 0 channel"],

@@ -54,6 +54,17 @@ def expected(job: Path) -> tuple[str, str] | None:
     return ("", f".{name}.") if fault == "missing" else (f".{name}.{at}.forward", CAUSES[fault])
 
 
+def call_at_fault(graph: ModelGraph, ending: str) -> str:
+    """The end of the name of the call that ``.rms_norm.1.forward`` is: of a module whose function
+    is not recorded, the module."""
+    parts = ending.split(".")
+    if len(parts) < 4 or any(op.id.endswith(ending) for op in graph.ops):
+        return ending
+    kind, at = parts[1].replace("_", ""), int(parts[2])
+    modules = [op.id for op in graph.ops if op.type.lower() == kind]
+    return modules[at] if at < len(modules) else ending
+
+
 def golden_of(job: Path) -> Path:
     """The golden job it is held against."""
     named = job.parent / f"{job.name.partition('-')[0]}-golden"
@@ -94,8 +105,9 @@ def main() -> None:
                 continue
             first = run.data.origins[0] if run.data.origins else None
             cause = "" if first is None else first.cause or ""
-            is_first = first is not None and first.op.endswith(answer[0] or first.op)
-            is_first &= bool(answer[0]) or answer[1] in cause
+            ending = call_at_fault(run.data.golden, answer[0])
+            is_first = first is not None and first.op.endswith(ending or first.op)
+            is_first &= bool(ending) or answer[1] in cause
             is_told = is_first and answer[1] in cause
             named, right, causes = named + 1, right + is_first, causes + is_told
             origins.append(len(run.data.origins))
