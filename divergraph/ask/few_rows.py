@@ -19,6 +19,8 @@ from graphstore.traverse.starts_before import starts_before
 
 _FEW = 1000
 """Of more ops than that, all are read: what they depend on lies everywhere."""
+_SOON = 100
+"""Rows that are read before many others."""
 _LARGE = 10_000
 """Ops of the smallest graph of which few are read alone."""
 _APART = 4096
@@ -47,6 +49,14 @@ def rows_of(
                 return rows
     columns = load_facts(store, target, side).rows
     return OpSelection(columns, np.array(numbers, dtype=np.int32))
+
+
+def rows_soon(
+    store: GraphStore, target: str, numbers: Sequence[int], side: Side
+) -> Iterator[OpRow]:
+    """The rows of :func:`rows_of`, the first of many before the others are read."""
+    yield from rows_of(store, target, numbers[:_SOON], side)
+    yield from rows_of(store, target, numbers[_SOON:], side)
 
 
 def few_rows(

@@ -15,6 +15,7 @@ from divergraph.jobs.background.own_process import own_progress
 from divergraph.text.loudness import Loudness, loudness
 from divergraph.text.printable import printable, printable_json
 
+_FIRST_PARTS = 50
 _PARTS = 4096
 
 
@@ -94,12 +95,14 @@ def say_json(text: str) -> None:
 
 
 def say_json_parts(parts: Iterable[str]) -> None:
-    """Print one JSON document, a few thousand *parts* at once while others are not made yet."""
+    """Print one JSON document, a few of its *parts* as soon as they are there, then a few thousand
+    at once while others are not made yet."""
     utf8 = codecs.lookup(sys.stdout.encoding or "utf-8").name == "utf-8"
-    ahead = iter(parts)
-    while part := "".join(islice(ahead, _PARTS)):
+    ahead, size = iter(parts), _FIRST_PARTS
+    while part := "".join(islice(ahead, size)):
         # JSON in any other encoding is none
         click.echo(printable_json(part, ascii_only=not utf8), nl=False)
+        size = _PARTS
     click.echo()
 
 

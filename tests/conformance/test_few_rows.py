@@ -49,6 +49,11 @@ def test_a_large_graph_is_not_read_for_one_op_or_a_page(tmp_path) -> None:
         assert [row.id for row in page.ops] == list(ids[5000:5020])
         assert detail.row == page.ops[0]
         assert known_facts(store, "large", Side.GOLDEN) is None
+        question = OpsQuestion("large", side=Side.GOLDEN)
+        streamed = question.streamed(store, range(len(ids)))
+        first = next(streamed)
+        assert known_facts(store, "large", Side.GOLDEN) is None
+        assert [first, *streamed] == list(question.ask(store).ops)
 
 
 def test_a_kept_graph_gives_the_originals_of_a_few_ops(tmp_path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from divergraph.ask.facts import OpPage, find_run, op_numbers
-from divergraph.ask.few_rows import rows_of
+from divergraph.ask.few_rows import rows_of, rows_soon
 from divergraph.ask.memory.notes import noting
 from divergraph.ask.op_order import ORDERS, Order
 from divergraph.ask.question import OneSide, Parameter, Question, TargetName
@@ -106,6 +106,11 @@ class OpsQuestion(Question[OpsAnswer]):
         their rows are made."""
         rows = rows_of(store, self.run, numbers, self.side)
         return NotedOps(rows, noting(store, find_run(store, self.run)))
+
+    def streamed(self, store: GraphStore, numbers: Sequence[int]) -> Iterator[OpRow]:
+        """The same, read as they are gone through."""
+        noted = noting(store, find_run(store, self.run))
+        return map(noted, rows_soon(store, self.run, numbers, self.side))
 
 
 QUESTION = OpsQuestion

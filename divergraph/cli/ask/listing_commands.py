@@ -70,15 +70,18 @@ def ops_command(
             * an op the compiler added     +3 made of three originals
     """
     question = OpsQuestion(run, where, Side(side), order, after)
-    with opened_to_read(store) as opened_store, timed("asking the store"):
-        _, numbers = question.numbers(opened_store)
-        rows = question.listed(opened_store, numbers[:limit])
-    with timed("writing the answer"):
-        if as_json:
-            say_json_parts(ops_parts(run, map(listed_op, rows)))
-        else:
-            show_rows(rows, len(numbers))
-    say_more(len(numbers) - len(rows))
+    with opened_to_read(store) as opened_store:
+        with timed("asking the store"):
+            _, numbers = question.numbers(opened_store)
+            wanted = numbers[:limit]
+            rows = None if as_json else question.listed(opened_store, wanted)
+        with timed("writing the answer"):
+            if rows is None:
+                ops = question.streamed(opened_store, wanted)
+                say_json_parts(ops_parts(run, map(listed_op, ops)))
+            else:
+                show_rows(rows, len(numbers))
+    say_more(len(numbers) - len(wanted))
 
 
 @click.command("delete")
