@@ -13,6 +13,9 @@ from divergraph.present.html.data import page_data
 from divergraph.present.run_report import RunReport
 
 _SCRIPTS = ("data.js", "table.js", "plot.js", "page.js")
+GRAPH_SCRIPT = "graph.js"
+"""The script of the graph, which is made of parts that share what they declare."""
+_GRAPH_PARTS = ("room", "scene", "drawing", "view", "pane", "selection", "start")
 
 
 def html_report(report: RunReport) -> str:
@@ -60,5 +63,9 @@ def _script() -> str:
 @cache
 def page_asset(name: str) -> str:
     """A file of the page; look.css is that of the server's pages, too."""
-    place = resources.files("divergraph.present.html") / "page" / name
-    return place.read_text(encoding="utf-8")
+    place = resources.files("divergraph.present.html") / "page"
+    if name != GRAPH_SCRIPT:
+        return place.joinpath(name).read_text(encoding="utf-8")
+    parts = (place.joinpath("graph", f"{part}.js") for part in _GRAPH_PARTS)
+    joined = "\n".join(part.read_text(encoding="utf-8") for part in parts)
+    return f'"use strict";\n(() => {{\n{joined}}})();\n'
