@@ -1,6 +1,7 @@
-"""A golden run of one rank against jobs split over ranks: verdicts, and how much is compared.
+"""Golden of one rank, or of another layout, against jobs split over ranks: verdicts, and how much
+is compared.
 
-    python benchmarks/recorded_jobs/layouts.py [--seeds 3]
+    python benchmarks/recorded_jobs/layouts.py [--seeds 3] [--jobs]
 
 Prints a line a case. A healthy job must not be diverged, and 0.9 of its outputs must be
 compared; the first origin of a faulty one must be at the fault's site, on its rank.
@@ -40,6 +41,9 @@ class Case:
     fault: str = ""
     fused: str = ""
     """The side that has queries, keys and values of one layer; "" for none."""
+    golden: str = "single"
+    """The layout of golden's job."""
+    golden_ranks: int = 2
 
     @property
     def site(self) -> str:
@@ -72,11 +76,32 @@ def cases(seed: int) -> Iterator[Case]:
             yield Case(seed, layout, fused=side)
         for fault in ("kernel_on_one_rank", "all_reduce_means", "kernel_zeroes_a_channel"):
             yield Case(seed, "tensor", fault, fused=side)
+    for golden, ranks in (
+        ("tensor", 2),
+        ("tensor", 4),
+        ("data", 4),
+        ("pipeline", 3),
+        ("wrapped", 2),
+    ):
+        for layout in LAYOUTS:
+            yield Case(seed, layout, golden=golden, golden_ranks=ranks)
+        for fault in FAULTS:
+            if fault not in _OF_TENSORS:
+                yield Case(seed, "data", fault, golden=golden, golden_ranks=ranks)
+        for fault in RANK_FAULTS:
+            yield Case(seed, "tensor", fault, golden=golden, golden_ranks=ranks)
+        for fault in DATA_FAULTS:
+            yield Case(seed, "data", fault, golden=golden, golden_ranks=ranks)
 
 
 def judged(case: Case, folder: Path) -> Outcome:
     """Compare the job of *case* with golden's run, both written below *folder*."""
-    golden = Job(seed=case.seed, fused=case.fused == "golden").run(folder / "golden")
+    golden = Job(
+        seed=case.seed,
+        layout=case.golden,
+        ranks=case.golden_ranks,
+        fused=case.fused == "golden",
+    ).run(folder / "golden")
     fused = case.fused == "device"
     device = Job(
         seed=case.seed, layout=case.layout, dtype="bfloat16", fault=case.fault, fused=fused
@@ -105,14 +130,20 @@ def main() -> None:
     """Run all cases."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seeds", type=int, default=3)
+    options.add_argument("--jobs", action="store_true", help="only cases with a job as golden")
     right: list[bool] = []
-    for seed in range(1, options.parse_args().seeds + 1):
+    chosen = options.parse_args()
+    for seed in range(1, chosen.seeds + 1):
         for case in cases(seed):
+            if chosen.jobs and case.golden == "single":
+                continue
             with tempfile.TemporaryDirectory() as folder:
                 outcome = judged(case, Path(folder))
             right.append(is_right(case, outcome))
             words = "right" if right[-1] else f"WRONG {outcome.first}"
             name = f"{case.seed} {case.layout} {case.fault or 'healthy'}"
+            if case.golden != "single":
+                name += f" against {case.golden} of {case.golden_ranks}"
             name += f", fused on the {case.fused}'s side" if case.fused else ""
             print(f"{name}: {outcome.verdict.value} {outcome.share:.2f} {words}", flush=True)
     print(f"{sum(right)} of {len(right)} right")

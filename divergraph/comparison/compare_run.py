@@ -144,20 +144,21 @@ def compare(
 
 def _whole_jobs(request: CompareRequest) -> CompareRequest | None:
     """*request* with the folders of a step of two jobs, whose ranks are one graph, or of a job and
-    a golden run of one rank; None where the device's is no job, or a rank is chosen."""
+    a run of one rank; None where neither is a job, or a rank is chosen."""
     paths = request.golden, request.golden_dump, request.device, request.device_dump
     steps = [job_of(path, request.choice) for path in paths]
     golden, golden_dump, device, device_dump = steps
-    if device is None or device_dump is None or (golden is None) != (golden_dump is None):
+    if (golden is None) != (golden_dump is None) or (device is None) != (device_dump is None):
         return None
-    if golden is None and len(runs_in(request.golden)) != 1:
+    sides = (golden, request.golden), (device, request.device)
+    if golden is device or any(job is None and len(runs_in(path)) != 1 for job, path in sides):
         return None
     return replace(
         request,
         golden=golden or request.golden,
         golden_dump=golden_dump or request.golden_dump,
-        device=device,
-        device_dump=device_dump,
+        device=device or request.device,
+        device_dump=device_dump or request.device_dump,
         choice=replace(request.choice, step=None),
     )
 

@@ -9,14 +9,16 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
+from divergraph.layouts.counterparts import without
+from divergraph.layouts.golden_job import GoldenJob
 from divergraph.layouts.rank_layout import RankLayout
-from divergraph.layouts.resharding import Resharded, resharded, without
+from divergraph.layouts.resharding import Resharded, resharded
 from divergraph.layouts.shares import AxisShare
 from graphstore.model import AttrValue, DumpTensorRef, ModelGraph, TensorIO
 from importers.dumps.index import DumpIndex, DumpProblem, TensorKey
 from importers.msprobe.collectives import GROUP
 from importers.msprobe.graph import ARGUMENTS
-from importers.msprobe.job import RANKS, UNREAD, in_rank, rank_folders, rank_graphs
+from importers.msprobe.job import RANKS, UNREAD, in_rank, is_job, rank_folders, rank_graphs
 from importers.msprobe.job_index import Places, between_ranks, scan_rank
 
 
@@ -24,7 +26,7 @@ def job_resharded(
     golden: ModelGraph, golden_dump: DumpIndex, job: ModelGraph
 ) -> tuple[ModelGraph, DumpIndex, Mapping[int, RankLayout]] | None:
     """Golden's graph and dump as the ranks of *job* have them, and the layout of each; None where
-    the weights and data of a rank do not say.
+    the weights and data of a rank do not say. Golden is a run of one rank, or a job itself.
 
     Raises:
         ImportFormatError: the dump of a rank cannot be read.
@@ -36,8 +38,13 @@ def job_resharded(
     layouts: dict[int, RankLayout] = {}
     step = Path(job.source)
     folders = rank_folders(step)
+    golden_job = GoldenJob(golden, golden_dump) if is_job(golden) else None
     for rank, graph in rank_graphs(step):
-        own = resharded(golden, golden_dump, graph, scan_rank(folders[rank], graph))
+        dump = scan_rank(folders[rank], graph)
+        if golden_job is None:
+            own = resharded(golden, golden_dump, graph, dump)
+        else:
+            own = golden_job.resharded(graph, dump)
         if own is None:
             return None
         layouts[rank] = own.layout
@@ -52,7 +59,7 @@ def job_resharded(
     )
     digest = hashlib.sha256(f"{golden.sha256} {job.sha256}".encode()).hexdigest()
     name = f"{golden.name} as {job.name}"
-    attrs_of_job = {**job.attrs, **_told_unread(job, layouts)}
+    attrs_of_job = {**job.attrs, **_told_unread(job, layouts, golden_job)}
     graph = replace(
         job, name=name, ops=ops, attrs=attrs_of_job, source=golden.source, sha256=digest
     )
@@ -73,13 +80,18 @@ def unread_data(layouts: Mapping[int, RankLayout]) -> Iterator[str]:
             )
 
 
-def _told_unread(job: ModelGraph, layouts: Mapping[int, RankLayout]) -> dict[str, AttrValue]:
+def _told_unread(
+    job: ModelGraph, layouts: Mapping[int, RankLayout], golden_job: GoldenJob | None
+) -> dict[str, AttrValue]:
     """The attribute that says which data no rank of *job* reads although two read the same; none
     where ranks are missing, which may have read them."""
     groups = (op.attrs.get(GROUP, ()) for op in job.ops)
     members = {rank for group in groups if isinstance(group, tuple) for rank in group}
-    unread = any(unread_data(layouts))
-    if not unread or not members <= layouts.keys() or not _is_repeated(layouts):
+    unread, repeated = any(unread_data(layouts)), _is_repeated(layouts)
+    if golden_job is not None:
+        unread = unread or golden_job.is_data_unread
+        repeated = repeated or golden_job.is_data_repeated
+    if not unread or not members <= layouts.keys() or not repeated:
         return {}
     return {
         UNREAD: "some ranks read the same part of golden's data, and another part no rank reads: "

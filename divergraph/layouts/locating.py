@@ -17,22 +17,26 @@ def located(
     own: Array, golden: Array, shares: tuple[AxisShare, ...] = ()
 ) -> dict[int, Runs] | None:
     """By axis the ranges of *golden* that *own* is, value for value; empty where it is all of it,
-    None where its values do not say. Golden may be rounded to 16 bits on the rank.
+    None where its values do not say. Either may be the other rounded to 16 bits.
 
     One axis is looked up by hashes of its rows, so the rows may be any, as the heads of a fused
     weight are; of several axes the *shares* are tried, then what rules say.
     """
     if own.ndim != golden.ndim or own.size == 0:
         return None
-    for rounded in roundings(own, golden):
-        if own.shape == golden.shape:
-            if np.array_equal(own, rounded):
+    axes = [axis for axis in range(own.ndim) if own.shape[axis] != golden.shape[axis]]
+    if any(own.shape[axis] > golden.shape[axis] for axis in axes):
+        return None
+    pairs = [(own, rounded) for rounded in roundings(own, golden)]
+    pairs += [(rounded, golden) for rounded in roundings(golden, own)]
+    for part, whole in pairs:
+        if not axes:
+            if np.array_equal(part, whole):
                 return {}
             continue
-        axes = [axis for axis in range(own.ndim) if own.shape[axis] != golden.shape[axis]]
-        runs = _looked_up(own, rounded, axes[0]) if len(axes) == 1 else None
+        runs = _looked_up(part, whole, axes[0]) if len(axes) == 1 else None
         if runs is None:
-            runs = _tried(own, rounded, axes, shares)
+            runs = _tried(part, whole, axes, shares)
         if runs is not None:
             return runs
     return None
@@ -61,8 +65,6 @@ def roundings(own: Array, golden: Array) -> list[Array]:
 def _looked_up(own: Array, golden: Array, axis: int) -> dict[int, Runs] | None:
     """The rows of *golden* along *axis* that those of *own* are. Of rows alike any may be meant:
     one that follows the row before, or a chunk if all are alike."""
-    if own.shape[axis] > golden.shape[axis]:
-        return None
     rows: dict[bytes, list[int]] = {}
     for place, row in enumerate(rows_of(golden, axis)):
         rows.setdefault(row.tobytes(), []).append(place)
@@ -102,3 +104,13 @@ def _tried(
         if part.shape == own.shape and np.array_equal(part, own):
             return by_axis
     return None
+
+
+def distance(own: Array, golden: Array) -> float:
+    """How far *own* is from *golden*, as a share of it; infinite where the shapes differ."""
+    if own.shape != golden.shape:
+        return np.inf
+    with np.errstate(all="ignore"):
+        ours, theirs = np.asarray(own, np.float64), np.asarray(golden, np.float64)
+        apart = np.linalg.norm((ours - theirs)[np.isfinite(ours) & np.isfinite(theirs)])
+        return float(apart / (np.linalg.norm(theirs[np.isfinite(theirs)]) or 1.0))

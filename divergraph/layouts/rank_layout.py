@@ -18,7 +18,8 @@ from divergraph.values.unread import Unread
 from graphstore.model import DType, DumpTensorRef, ModelGraph, TensorIO
 from importers.dumps.index import DumpIndex, TensorKey
 
-_INTEGERS = frozenset({DType.INT32, DType.INT64})
+INTEGERS = frozenset({DType.INT32, DType.INT64})
+"""The types of words."""
 _FEW = 0.1
 """Share of the weights that may be other parts than most are, by mistake."""
 
@@ -66,15 +67,15 @@ def rank_layout(
     names: Mapping[str, str],
 ) -> RankLayout:
     """The layout of the rank with the graph *device*, found from its weights and data."""
-    weights = list(_weights(golden, golden_dump, device, device_dump, names))
-    times = Counter(share for placement in weights for share in _shares(placement))
+    weights = list(weight_placements(golden, golden_dump, device, device_dump, names))
+    times = Counter(share for placement in weights for share in shares_of(placement))
     few = {share for share, number in times.items() if number <= _FEW * sum(times.values())}
     usual = [share for share, _ in times.most_common() if share not in few]
     # One part of few weights that are split as the others is a mistake, and no part of the layout.
     odd = {share for share in few if any(share.length == common.length for common in usual)}
     weights = [
         replace(placement, runs=(), proved=False)
-        if odd.intersection(_shares(placement))
+        if odd.intersection(shares_of(placement))
         else placement
         for placement in weights
     ]
@@ -84,7 +85,7 @@ def rank_layout(
     for number, placement in _data(golden_dump, device, device_dump, twins):
         inputs.append(placement)
         axes = (axis for axis, _ in placement.runs)
-        data.setdefault(number, dict(zip(axes, _shares(placement), strict=True)))
+        data.setdefault(number, dict(zip(axes, shares_of(placement), strict=True)))
     if twins.count > 1:
         for number in range(twins.count):
             by_place = AxisShare(PlacedAs.MICRO_BATCH, ((number, number + 1),), twins.count)
@@ -113,7 +114,8 @@ def _micro_batch(share: AxisShare) -> Placement:
     )
 
 
-def _shares(placement: Placement) -> Iterator[AxisShare]:
+def shares_of(placement: Placement) -> Iterator[AxisShare]:
+    """Which part of each axis that is cut a placed tensor is."""
     for axis, runs in placement.runs:
         length = placement.shape[axis]
         (start, stop), *more = runs
@@ -124,13 +126,14 @@ def _shares(placement: Placement) -> Iterator[AxisShare]:
             yield AxisShare(placement.kind, runs, length)
 
 
-def _weights(
+def weight_placements(
     golden: ModelGraph,
     golden_dump: DumpIndex,
     device: ModelGraph,
     device_dump: DumpIndex,
     names: Mapping[str, str],
 ) -> Iterator[Placement]:
+    """Where the weights of the rank with the graph *device* lie in golden's."""
     readers = {op.id: op.type for op in device.ops}
     originals = {parameter(name, {}): key for name, key in parameter_places(golden).items()}
     rows: dict[str, tuple[AxisShare, ...]] = {}
@@ -173,7 +176,7 @@ def _data(
                 continue
             own = device_dump.tensors.get((op.id, TensorIO.INPUT, port))
             other = golden_dump.tensors.get((twin.id, TensorIO.INPUT, port))
-            if own is None or other is None or own.dtype not in _INTEGERS:
+            if own is None or other is None or own.dtype not in INTEGERS:
                 continue
             if not own.shape or not other.shape or len(own.shape) < 2:
                 continue
@@ -193,7 +196,7 @@ def _data_shape(golden: ModelGraph, dump: DumpIndex) -> tuple[int, ...]:
             data = dump.tensors.get((op.id, TensorIO.INPUT, port))
             if ref is None or ref.producer is not None or data is None:
                 continue
-            if data.dtype in _INTEGERS and data.shape is not None and len(data.shape) > 1:
+            if data.dtype in INTEGERS and data.shape is not None and len(data.shape) > 1:
                 return data.shape
     return ()
 

@@ -9,7 +9,7 @@ What follows neither way has no golden tensor, and is not compared.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
@@ -17,9 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from divergraph.layouts.counterparts import golden_arguments, same_place, without
 from divergraph.layouts.fused_calls import with_fused_layers
 from divergraph.layouts.fused_layers import fused_layers, sentences
-from divergraph.layouts.locating import cut
+from divergraph.layouts.joined_rank import DIVISIONS
+from divergraph.layouts.locating import cut, distance
 from divergraph.layouts.names import proposed_names, sentences_of_names
 from divergraph.layouts.placements import Placement
 from divergraph.layouts.rank_layout import (
@@ -31,10 +33,8 @@ from divergraph.layouts.shares import AxisShare, Runs, within
 from divergraph.layouts.twins import Twins, parameter, twins
 from divergraph.values.array_types import Array
 from graphstore.model import (
-    AttrValue,
     DType,
     DumpTensorRef,
-    InputRef,
     ModelGraph,
     Op,
     Reason,
@@ -44,12 +44,11 @@ from graphstore.model import (
 )
 from importers.dumps.index import DumpIndex, DumpProblem, TensorKey
 from importers.msprobe.calls import CallName
-from importers.msprobe.graph import ARGUMENTS, UNRECORDED, own_inputs
+from importers.msprobe.graph import own_inputs
 
 _COLLECTIVE = "Distributed"
 _WEIGHTS, _DATA = "weights", "data"
 _LINEAR = "linear"
-_DIVISIONS = ("div_", "div", "__truediv__")
 _WHOLE_NUMBERS = frozenset(
     {DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.BOOL}
 )
@@ -65,8 +64,6 @@ class Resharded:
     graph: ModelGraph
     dump: DumpIndex
     layout: RankLayout
-    covered: frozenset[TensorKey] = frozenset()
-    """Golden's tensors that something of the rank is held against."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +104,6 @@ class _Resharding:
     tensors: dict[TensorKey, DumpTensorRef] = field(default_factory=dict)
     problems: list[DumpProblem] = field(default_factory=list)
     parts: dict[TensorKey, _Part | None] = field(default_factory=dict)
-    covered: set[TensorKey] = field(default_factory=set)
     reduced: dict[str, frozenset[str]] = field(default_factory=dict)
     """By call that makes an addend of golden's the shares over whose ranks it is added up."""
     factors: dict[int, float] = field(default_factory=dict)
@@ -139,7 +135,7 @@ class _Resharding:
             tensors=self.tensors,
             problems=(*self.golden_dump.problems, *self.problems),
         )
-        return Resharded(graph, dump, self.layout, frozenset(self.covered))
+        return Resharded(graph, dump, self.layout)
 
     def _op(self, op: Op) -> Op:
         twin = self.twins.calls.get(op.id)
@@ -149,7 +145,7 @@ class _Resharding:
             self._tensor(op, twin, TensorIO.INPUT, port)
         for port in range(len(op.outputs)):
             self._tensor(op, twin, TensorIO.OUTPUT, port)
-        return replace(op, attrs=_arguments(op, twin))
+        return replace(op, attrs=golden_arguments(op, twin))
 
     def _between(self) -> None:
         """Golden's tensors of calls that golden lacks, as those between ranks: what they give is
@@ -177,7 +173,7 @@ class _Resharding:
         by = op.attrs.get("input.1")
         mean = self.tensors.get((op.id, TensorIO.OUTPUT, 0))
         key = op.id, TensorIO.INPUT, 0
-        if op.id in self.twins.calls or op.type not in _DIVISIONS or key in self.tensors:
+        if op.id in self.twins.calls or op.type not in DIVISIONS or key in self.tensors:
             return
         if mean is None or mean.statistics is not None or not isinstance(by, int | float):
             return
@@ -185,7 +181,7 @@ class _Resharding:
 
     def _tensor(self, op: Op, twin: Op, io: TensorIO, port: int) -> None:
         key = op.id, io, port
-        place = port if io is TensorIO.OUTPUT else _same_place(op, port, twin)
+        place = port if io is TensorIO.OUTPUT else same_place(op, port, twin)
         origin = None if place is None else (twin.id, io, place)
         own = self.device_dump.tensors.get(key)
         whole = None if origin is None else self.golden_dump.tensors.get(origin)
@@ -207,7 +203,6 @@ class _Resharding:
             self.problems.append(problem)
             return
         self.tensors[key] = ref
-        self.covered.add(origin)
 
     # parts
 
@@ -333,7 +328,7 @@ class _Resharding:
         factors = self._factors(op)
         errors = {
             part.runs: min(
-                _distance(ours, cut(theirs, dict(part.runs)) * factor)
+                distance(ours, cut(theirs, dict(part.runs)) * factor)
                 for factor in (factors if _DATA in part.shares else (1.0,))
             )
             for part in alike.values()
@@ -377,42 +372,14 @@ class _Resharding:
         if ours is None or theirs is None:
             return None
         golden = cut(theirs, dict(part.runs))
-        factor = min(factors, key=lambda times: _distance(ours, golden * times))
+        factor = min(factors, key=lambda times: distance(ours, golden * times))
         if _DATA in part.shares:
             self.factors.setdefault(self.twins.micro_batches[op.id], factor)
         return factor
 
 
-def without(ops: Sequence[Op], extra: Container[str]) -> list[Op]:
-    """*ops* without the *extra* ones, and edges from these."""
-    return [_without(op, extra) for op in ops if op.id not in extra]
-
-
-def _without(op: Op, extra: Container[str]) -> Op:
-    """*op* without edges from *extra* calls."""
-    if not any(ref.op in extra for ref in op.takes) and not any(
-        before in extra for before in op.control_inputs
-    ):
-        return op
-    inputs = (
-        InputRef(ref.tensor) if ref and ref.producer and ref.producer.op in extra else ref
-        for ref in op.inputs
-    )
-    controls = (before for before in op.control_inputs if before not in extra)
-    return replace(op, inputs=tuple(inputs), control_inputs=tuple(controls))
-
-
 def _is_back(op: Op) -> bool:
     return CallName.of(op.name).way in ("backward", "parameters_grad")
-
-
-def _distance(own: Array, golden: Array) -> float:
-    if own.shape != golden.shape:
-        return np.inf
-    with np.errstate(all="ignore"):
-        ours, theirs = np.asarray(own, np.float64), np.asarray(golden, np.float64)
-        apart = np.linalg.norm((ours - theirs)[np.isfinite(ours) & np.isfinite(theirs)])
-        return float(apart / (np.linalg.norm(theirs[np.isfinite(theirs)]) or 1.0))
 
 
 def _is_unlike(own: Array, golden: Array) -> bool:
@@ -422,7 +389,7 @@ def _is_unlike(own: Array, golden: Array) -> bool:
     ours, theirs = (np.nan_to_num(np.asarray(each, np.float64)) for each in (own, golden))
     size = float(np.square(theirs).sum())
     times = float((ours * theirs).sum()) / size if size else 1.0
-    return times <= 0.0 or _distance(ours, times * theirs) > _UNLIKE
+    return times <= 0.0 or distance(ours, times * theirs) > _UNLIKE
 
 
 class _Unplaced(NamedTuple):
@@ -487,17 +454,6 @@ def _cut_out(
     )
 
 
-def _same_place(op: Op, port: int, twin: Op) -> int | None:
-    """The input of *twin* that has the same argument as input *port* of *op*."""
-    own = op.inputs[port]
-    if own is not None and own.tensor.startswith(f"{op.name}."):
-        suffix = own.tensor.removeprefix(op.name)
-        for place, ref in enumerate(twin.inputs):
-            if ref is not None and ref.tensor == twin.name + suffix:
-                return place
-    return port if port < len(twin.inputs) else None
-
-
 def _with_collectives(graph: ModelGraph) -> frozenset[str]:
     """The calls that are between ranks, or in which such calls are."""
     owners = {body.name: body.owner for body in graph.subgraphs}
@@ -511,21 +467,3 @@ def _with_collectives(graph: ModelGraph) -> frozenset[str]:
             reducing.add(owner)
             owner = owners.get(bodies.get(owner, ""), "")
     return frozenset(reducing)
-
-
-def _arguments(op: Op, twin: Op) -> dict[str, AttrValue]:
-    """The attributes of *op* with golden's arguments, but for numbers that are lengths: those are
-    of the rank's part."""
-    if op.attrs.get(ARGUMENTS) != twin.attrs.get(ARGUMENTS):
-        return dict(op.attrs)  # called otherwise, as with a mask where golden says is_causal
-    kept = {ARGUMENTS, UNRECORDED, "stack", "inside", "micro_step"}
-    attrs = {key: value for key, value in op.attrs.items() if key in kept or not _is_argument(key)}
-    for key, value in twin.attrs.items():
-        if _is_argument(key):
-            lengths = isinstance(value, int | tuple) and not isinstance(value, bool)
-            attrs[key] = op.attrs.get(key, value) if lengths else value
-    return attrs
-
-
-def _is_argument(key: str) -> bool:
-    return key.startswith("input.")

@@ -6,14 +6,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from divergraph.graphs.lineage import Lineage, link_graphs
+from divergraph.graphs.lineage.recorded_calls import plain_name
 from divergraph.inputs.sources import DumpSource, GraphSource
 from divergraph.layouts.fused_layers import other_names
+from divergraph.layouts.golden_job import GoldenJob
 from divergraph.layouts.jobs import job_resharded, unread_data
-from divergraph.layouts.resharding import resharded
+from divergraph.layouts.resharding import Resharded, resharded
 from divergraph.thresholds.recorded.call_pairs import CallPairs
 from divergraph.thresholds.recorded.layouts import layout_difference
 from graphstore.model import ModelGraph
 from importers.msprobe.job import UNREAD, is_job
+
+_FEW = 0.1
+"""Share of the weights that a job may lack as one of its calls was not dumped."""
 
 
 def in_device_layout(
@@ -25,7 +30,15 @@ def in_device_layout(
 ) -> tuple[GraphSource, DumpSource]:
     """The golden side as it is, or, if the device's job is split otherwise over its ranks, as the
     device's rank has it."""
-    if is_job(device.graph) and not is_job(golden.graph):
+    jobs = is_job(golden.graph), is_job(device.graph)
+    if not any(jobs):
+        return _of_one_rank(golden, device, golden_dump, device_dump, link)
+    if all(jobs) and not (
+        _layout_difference(golden.graph, device.graph, link)
+        or _have_other_weights(golden.graph, device.graph)
+    ):
+        return golden, golden_dump
+    if is_job(device.graph):
         job = job_resharded(golden.graph, golden_dump.index, device.graph)
         if job is None:
             return golden, golden_dump
@@ -38,13 +51,48 @@ def in_device_layout(
         unread = () if UNREAD in graph.attrs else unread_data(layouts)
         side = replace(golden, graph=graph, notes=(*golden.notes, *unread, *sentences))
         return side, replace(golden_dump, index=index)
-    lineage = link(golden.graph, device.graph)
-    if not lineage.recorded:
-        return golden, golden_dump
-    pairs = CallPairs(device.graph, golden.graph, lineage.links, ())
-    if not layout_difference(pairs) and not other_names(golden.graph, device.graph):
+    found = GoldenJob(golden.graph, golden_dump.index).resharded(device.graph, device_dump.index)
+    return _taken(golden, golden_dump, found)
+
+
+def _of_one_rank(
+    golden: GraphSource,
+    device: GraphSource,
+    golden_dump: DumpSource,
+    device_dump: DumpSource,
+    link: Callable[[ModelGraph, ModelGraph], Lineage],
+) -> tuple[GraphSource, DumpSource]:
+    """The golden side, of one rank as the device's."""
+    difference = _layout_difference(golden.graph, device.graph, link)
+    if difference is None or not (difference or other_names(golden.graph, device.graph)):
         return golden, golden_dump
     found = resharded(golden.graph, golden_dump.index, device.graph, device_dump.index)
+    return _taken(golden, golden_dump, found)
+
+
+def _layout_difference(
+    golden: ModelGraph, device: ModelGraph, link: Callable[[ModelGraph, ModelGraph], Lineage]
+) -> str | None:
+    """How the two are split otherwise, empty if they are not; None of runs that nobody recorded."""
+    lineage = link(golden, device)
+    if not lineage.recorded:
+        return None
+    return layout_difference(CallPairs(device, golden, lineage.links, ()))
+
+
+def _have_other_weights(golden: ModelGraph, device: ModelGraph) -> bool:
+    """Whether ranks of the same number hold other layers, as in a pipeline of other stages."""
+    theirs, ours = (
+        {plain_name(constant.tensor.name) for constant in graph.constants}
+        for graph in (golden, device)
+    )
+    return len(theirs ^ ours) > _FEW * len(theirs | ours)
+
+
+def _taken(
+    golden: GraphSource, golden_dump: DumpSource, found: Resharded | None
+) -> tuple[GraphSource, DumpSource]:
+    """The golden side with what was *found* in place of its own run."""
     if found is None:
         return golden, golden_dump
     notes = (*golden.notes, *found.layout.sentences())

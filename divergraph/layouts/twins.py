@@ -25,11 +25,12 @@ mean, a factor it is clipped by."""
 class Twins:
     """``calls`` has the golden call of each device call that has one, by the device call's id;
     ``micro_batches`` the number of the micro batch a call is of, of ``count`` that are one in
-    golden."""
+    golden; ``golden_count`` how many of golden's are one of the device's."""
 
     calls: Mapping[str, Op]
     micro_batches: Mapping[str, int]
     count: int
+    golden_count: int = 1
 
 
 class ModuleCall(NamedTuple):
@@ -64,7 +65,15 @@ def twins(golden: ModelGraph, device: ModelGraph, names: Mapping[str, str]) -> T
     golden has other paths."""
     usual = _calls_of_modules(golden)
     types = {call.path: call.type for op in golden.ops if (call := ModuleCall.of(op.name))}
-    count = _micro_batches(usual, _calls_of_modules(device), names)
+    ours = _calls_of_modules(device)
+    count = _micro_batches(usual, ours, names)
+    named: Counter[str] = Counter()
+    for path, number in ours.items():
+        named[golden_path(path, names)] += number
+    golden_count = _micro_batches(named, usual, {})
+    anchors = _reading_parameters(golden, {})
+    if golden_count > 1:
+        golden = _first_micro_batch(golden, _numbers(golden, {}, named))
     numbers = _numbers(device, names, usual) if count > 1 else dict.fromkeys(device.op_index(), 0)
 
     def renamed(name: str) -> str:
@@ -77,7 +86,6 @@ def twins(golden: ModelGraph, device: ModelGraph, names: Mapping[str, str]) -> T
 
     originals = golden.op_index()
     plain_golden = replace(golden, ops=tuple(map(_unshaped, golden.ops)))
-    anchors = _reading_parameters(golden, {})
     calls: dict[str, Op] = {}
     for number in range(count):
         part = {
@@ -94,7 +102,7 @@ def twins(golden: ModelGraph, device: ModelGraph, names: Mapping[str, str]) -> T
         linked = link_recorded_calls(plain_golden, plain_device, pairs) if part else None
         if linked is not None:
             calls.update((link.device, originals[link.original]) for link in linked[0])
-    return Twins(calls, numbers, count)
+    return Twins(calls, numbers, count, golden_count)
 
 
 def golden_path(path: str, names: Mapping[str, str]) -> str:
@@ -122,6 +130,14 @@ def _micro_batches(usual: Counter[str], ours: Counter[str], names: Mapping[str, 
     )
     (count, rest), _ = times.most_common(1)[0] if times else ((1, 0), 0)
     return count if count > 1 and not rest else 1
+
+
+def _first_micro_batch(golden: ModelGraph, numbers: Mapping[str, int]) -> ModelGraph:
+    """*golden* without the calls of all micro batches but the first, and with its update."""
+    back = [at for at, op in enumerate(golden.ops) if CallName.of(op.name).way != "forward"]
+    end = back[-1] if back else len(golden.ops)
+    kept = (op for at, op in enumerate(golden.ops) if at > end or not numbers[op.id])
+    return replace(golden, ops=tuple(kept))
 
 
 def _numbers(device: ModelGraph, names: Mapping[str, str], usual: Counter[str]) -> dict[str, int]:

@@ -1,7 +1,9 @@
-"""A golden run of one rank against jobs that are split over ranks."""
+"""A golden run of one rank, or a job of several, against jobs that are split otherwise."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,25 @@ from graphstore.model import Reason, TensorIO, Verdict
 @pytest.fixture(scope="module")
 def golden(tmp_path_factory) -> Path:
     return Job(seed=3).run(tmp_path_factory.mktemp("golden") / "job")
+
+
+JOBS = {
+    "TP2": {"layout": "tensor"},
+    "TP4": {"layout": "tensor", "ranks": 4},
+    "DP2": {"layout": "data"},
+    "DP4": {"layout": "data", "ranks": 4},
+    "DDP2": {"layout": "wrapped"},
+    "PP2": {"layout": "pipeline"},
+    "PP3": {"layout": "pipeline", "ranks": 3},
+    "one rank": {},
+}
+
+
+@pytest.fixture(scope="module")
+def golden_jobs(tmp_path_factory) -> Callable[[str], Path]:
+    """Golden's job in a layout, recorded once."""
+    folder = tmp_path_factory.mktemp("golden jobs")
+    return cache(lambda layout: Job(seed=3, **JOBS[layout]).run(folder / layout))
 
 
 def compared(golden: Path, folder: Path, layout: str, fault: str = "") -> dg.Run:
@@ -36,6 +57,57 @@ def test_what_each_rank_has_is_said(golden, tmp_path):
     said = "\n".join(compared(golden, tmp_path, "tensor").record.warnings)
     assert "rank 1: the rank has of golden's blocks.0.q weight" in said
     assert "half 2 of 2 of its rows (column parallel)" in said
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "said"),
+    [
+        ("TP2", "TP4", "rank 3: it is held against golden's rank 1"),
+        ("TP4", "TP2", "rank 1: it is held against golden's ranks 2-3, put side by side"),
+        ("TP2", "DP2", "rank 1: it is held against golden's ranks 0-1, put side by side"),
+        ("DP4", "DDP2", "rank 1: it is held against golden's ranks 2-3, put side by side"),
+        ("DP2", "TP2", "half 2 of 2 of its rows (column parallel)"),
+        ("PP2", "PP3", "rank 0: it is held against golden's rank 0"),
+        ("TP2", "one rank", "it is held against golden's ranks 0-1, put side by side"),
+    ],
+)
+def test_a_healthy_job_beside_golden_of_another_layout(theirs, ours, said, golden_jobs, tmp_path):
+    golden = golden_jobs(theirs)
+    device = Job(seed=3, dtype="bfloat16", **JOBS[ours]).run(tmp_path / "job")
+    run = dg.compare(golden, golden, device, device)
+    assert run.verdict is Verdict.WITHIN_ROUNDING
+    assert said in "\n".join(run.record.warnings)
+    outputs = [item for item in run.data.comparisons if item.io is TensorIO.OUTPUT]
+    outputs = [item for item in outputs if item.reason is not Reason.ADDEND]
+    assert sum(item.compared for item in outputs) > 0.95 * len(outputs)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "fault", "origin", "cause"),
+    [
+        ("TP2", "TP4", "kernel_on_one_rank", "rank1/Module.blocks.1.q.", "channel 3 is all zero"),
+        ("TP4", "TP2", "all_reduce_means", "blocks.1.down", "it is the mean of what 2 ranks gave"),
+        ("PP2", "TP2", "own_for_sum", "blocks.1.down", "rank 1 has what it gave itself"),
+        ("TP2", "DP2", "gradients_added_up", "ranks0-1/Distributed.all_reduce.0", "2 times"),
+        ("DP2", "PP2", "message_cut", "ranks0>1/Distributed.send.0", "channels 24-31 are all zero"),
+    ],
+)
+def test_a_fault_beside_golden_of_another_layout(
+    theirs, ours, fault, origin, cause, golden_jobs, tmp_path
+):
+    golden = golden_jobs(theirs)
+    device = Job(seed=3, dtype="bfloat16", fault=fault, **JOBS[ours]).run(tmp_path / "job")
+    first = dg.compare(golden, golden, device, device).data.origins[0]
+    assert origin in first.op
+    assert first.cause.startswith(cause)
+
+
+def test_ranks_that_read_the_data_of_half_of_goldens_ranks_were_fed_other_data(
+    golden_jobs, tmp_path
+):
+    golden = golden_jobs("DP4")
+    device = Job(seed=3, fault="data_repeated", **JOBS["DP2"]).run(tmp_path / "job")
+    assert dg.compare(golden, golden, device, device).verdict is Verdict.INPUTS_DIFFER
 
 
 def with_other_names(job: Path) -> Path:

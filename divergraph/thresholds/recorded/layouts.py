@@ -15,6 +15,7 @@ from divergraph.graphs.lineage.recorded_calls import plain_name
 from divergraph.text.words import counted, shape_text
 from divergraph.thresholds.recorded.call_pairs import CallPairs
 from graphstore.model import Comparison, DType, Level, ModelGraph, Op, Reason, Shape, Tensor
+from importers.msprobe.calls import INFERRED
 from importers.msprobe.collectives import JOINED
 from importers.msprobe.job import RANKS
 
@@ -42,7 +43,7 @@ def layout_difference(pairs: CallPairs) -> str:
     ranks = [_ranks(graph) for graph in sides]
     between = {kind for kind in _TO_ONE if (kind in ours) != (kind in theirs)}
     one_sided = bool(ours) != bool(theirs)
-    groups = _groups(pairs)
+    groups = _groups(pairs) or _hidden(pairs)
     wrapped = _is_wrapped(sides[0]) != _is_wrapped(sides[1])
     unlike_ranks = ranks[0] != ranks[1]
     is_split_data = bool(parts.data) and (unlike_ranks or wrapped or bool(ours) or bool(theirs))
@@ -163,6 +164,18 @@ def _groups(pairs: CallPairs) -> str:
         if isinstance(ours, tuple) and isinstance(theirs, tuple) and len(ours) != len(theirs):
             return f"{op.name} is among {len(ours)} ranks, golden's among {len(theirs)}"
     return ""
+
+
+def _hidden(pairs: CallPairs) -> str:
+    """Which side reduces gradients below its dump where the other one calls reductions."""
+    ours, theirs = (
+        {INFERRED in op.attrs for op in graph.ops if op.attrs.get("kind") == COLLECTIVE}
+        for graph in (pairs.device, pairs.golden)
+    )
+    if ours == theirs or not ours or not theirs:
+        return ""
+    side, other = ("the device", "golden") if True in ours else ("golden", "the device")
+    return f"{side} has gradients reduced by a wrapper, {other} calls reductions"
 
 
 def _ranks(graph: ModelGraph) -> int:
