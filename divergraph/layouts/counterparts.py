@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
-from graphstore.model import AttrValue, InputRef, Op
+from graphstore.model import AttrValue, DType, DumpTensorRef, InputRef, Op, TensorIO, TensorProduct
+from importers.dumps.index import DumpIndex, TensorKey
 from importers.msprobe.graph import ARGUMENTS, UNRECORDED
+
+_LINEAR = "linear"
 
 
 def same_place(op: Op, port: int, twin: Op) -> int | None:
@@ -36,6 +39,21 @@ def golden_arguments(op: Op, twin: Op) -> dict[str, AttrValue]:
 
 def _is_argument(key: str) -> bool:
     return key.startswith("input.")
+
+
+def addend_of(
+    op: Op, tensors: Mapping[TensorKey, DumpTensorRef], own: DumpIndex
+) -> DumpTensorRef | None:
+    """Golden's addend, where the call *op* of a rank is a product of parts whose inner axis is cut:
+    the product of golden's *tensors* for what it reads. None of other calls."""
+    output = own.tensors.get((op.id, TensorIO.OUTPUT, 0))
+    left, right = (tensors.get((op.id, TensorIO.INPUT, port)) for port in (0, 1))
+    if op.type != _LINEAR or output is None or (op.id, TensorIO.INPUT, 2) in own.tensors:
+        return None
+    if left is None or right is None or left.statistics or right.statistics:
+        return None
+    derived = TensorProduct(left, right)
+    return replace(left, shape=output.shape, dtype=DType.FLOAT32, derived=derived)
 
 
 def without(ops: Sequence[Op], extra: Container[str]) -> list[Op]:

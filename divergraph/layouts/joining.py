@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from divergraph.layouts.counterparts import golden_arguments, same_place, without
+from divergraph.layouts.counterparts import addend_of, golden_arguments, same_place, without
 from divergraph.layouts.joined_rank import DIVISIONS, REDUCTION, JoinedRank
 from divergraph.layouts.locating import distance
 from divergraph.layouts.rank_layout import INTEGERS, values_of
@@ -110,6 +110,7 @@ class _Joining:
                 self.calls.setdefault(twin.id, op)
                 self._collect(rank, op, twin)
         self._micro_batches = max(rank.twins.golden_count for rank in self.ranks)
+        self._device_calls = self.device.op_index()
         tensors: dict[TensorKey, DumpTensorRef] = {}
         problems: list[DumpProblem] = []
         for key, pieces in self.pieces.items():
@@ -121,6 +122,12 @@ class _Joining:
             except _ApartError as apart:
                 if key[1] is TensorIO.OUTPUT:
                     self.apart.update(piece.op.name for piece in pieces)
+                    is_addend = apart.reason is Reason.ADDEND
+                    twin = self._device_calls[key[0]]
+                    addend = addend_of(twin, tensors, self.device_dump) if is_addend else None
+                    if addend is not None:
+                        tensors[key] = addend
+                        continue
                 problem = DumpProblem(pieces[0].ref.path, *key, apart.reason, apart.words)
                 problems.append(problem)
         extra = {op.id for op in self.device.ops if op.id not in self.calls}
@@ -172,16 +179,16 @@ class _Joining:
         of_weights = first.rank.cut_axes.get((first.ref.shape or (), own.shape or ()))
         if of_weights is None and _are_alike(pieces):
             return first
-        runs: list[Runs | None]
+        axis = self._axis_of_weights(own, pieces) if of_weights is None else of_weights
         placed = [piece.rank.parameters.get(piece.parameter) for piece in pieces]
-        if first.parameter:
-            of = [dict(each.runs) if each else {} for each in placed]
-            axis = next(iter(of[0]), None)
-            runs = [None if axis is None else each.get(axis) for each in of]
-        else:
-            axis = self._axis_of_weights(own, pieces) if of_weights is None else of_weights
+        parts = [dict(placement.runs) for placement in placed if placement is not None]
+        runs: list[Runs | None]
+        if len(parts) == len(pieces) and any(parts):
+            axis = next(axis for part in parts for axis in part)
+            runs = [part.get(axis) for part in parts]
+        else:  # a weight of the device's that is wrong is placed as those of its shape are
             length = 0 if axis is None else len(pieces) * _length(first.ref, axis)
-            shares = [self._share(piece, length) for piece in pieces]
+            shares = [self._share(piece) for piece in pieces]
             runs = [None if share is None else share.of(length) for share in shares]
         if axis is None or any(run is None for run in runs):
             if first.parameter:
@@ -200,8 +207,8 @@ class _Joining:
             axes = axes[1:]  # the batch comes first
         return axes[-1] if axes else None
 
-    def _share(self, piece: _Piece, length: int) -> AxisShare | None:
-        """Which part of *length* places a piece is: as the weight its call reads, if one is cut."""
+    def _share(self, piece: _Piece) -> AxisShare | None:
+        """Which part of an axis a piece is: as the weight its call reads, if one is cut."""
         for ref in piece.op.inputs:
             name = "" if ref is None or ref.producer is not None else parameter(ref.tensor, {})
             placement = piece.rank.parameters.get(name)

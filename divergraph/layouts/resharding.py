@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from divergraph.layouts.counterparts import golden_arguments, same_place, without
+from divergraph.layouts.counterparts import addend_of, golden_arguments, same_place, without
 from divergraph.layouts.fused_calls import with_fused_layers
 from divergraph.layouts.fused_layers import fused_layers, sentences
 from divergraph.layouts.joined_rank import DIVISIONS
@@ -40,7 +40,6 @@ from graphstore.model import (
     Reason,
     TensorCut,
     TensorIO,
-    TensorProduct,
 )
 from importers.dumps.index import DumpIndex, DumpProblem, TensorKey
 from importers.msprobe.calls import CallName
@@ -48,7 +47,6 @@ from importers.msprobe.graph import own_inputs
 
 _COLLECTIVE = "Distributed"
 _WEIGHTS, _DATA = "weights", "data"
-_LINEAR = "linear"
 _WHOLE_NUMBERS = frozenset(
     {DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.BOOL}
 )
@@ -190,7 +188,9 @@ class _Resharding:
         part = self._part(op, io, port, own, whole)
         self.parts[key] = part if isinstance(part, _Part) else None
         if isinstance(part, _Unplaced):
-            addend = self._product(op, own) if io is TensorIO.OUTPUT else None
+            of_weights = self.reduced.get(op.id) == frozenset((_WEIGHTS,))
+            is_addend = io is TensorIO.OUTPUT and of_weights
+            addend = addend_of(op, self.tensors, self.device_dump) if is_addend else None
             if addend is not None:
                 self.tensors[key] = addend
                 return
@@ -266,18 +266,6 @@ class _Resharding:
             for chosen in product(*choices)
             if len({choice.share for choice in chosen}) == len(chosen) or len(data) > 1
         ]
-
-    def _product(self, op: Op, own: DumpTensorRef) -> DumpTensorRef | None:
-        """Golden's addend, where the call is a product of parts whose inner axis is cut."""
-        if op.type != _LINEAR or self.reduced.get(op.id) != frozenset((_WEIGHTS,)):
-            return None
-        left, right = (self.tensors.get((op.id, TensorIO.INPUT, port)) for port in (0, 1))
-        if left is None or right is None or (op.id, TensorIO.INPUT, 2) in self.device_dump.tensors:
-            return None
-        if left.statistics is not None or right.statistics is not None:
-            return None
-        derived = TensorProduct(left, right)
-        return replace(left, shape=own.shape, dtype=DType.FLOAT32, derived=derived)
 
     def _parameter(self, op: Op, io: TensorIO, port: int) -> Placement | None:
         if io is not TensorIO.INPUT:
