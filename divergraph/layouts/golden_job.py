@@ -174,9 +174,9 @@ def _fit(rank: _Rank, device: ModelGraph, device_dump: DumpIndex) -> _Fit | None
     if not names:
         back = proposed_names(*sides)
         names = {theirs: ours for ours, theirs in back.items()}
-    inside = [each for each in weight_placements(*others, names) if each.proved]
-    around = [each for each in weight_placements(*sides, back) if each.proved]
-    parameters = {each.golden for each in inside} | {each.name for each in around}
+    inside = [part for part in weight_placements(*others, names) if part.proved]
+    around = [part for part in weight_placements(*sides, back) if part.proved]
+    parameters = {part.golden for part in inside} | {part.name for part in around}
     return _Fit(rank, names, frozenset(parameters), tuple(inside)) if parameters else None
 
 
@@ -198,7 +198,7 @@ def _of_data(
     """Those of the ranks that read some of the device's *words*, or all of them, and by rank which
     part of what all of them read."""
     shares: dict[int, Mapping[int, AxisShare]] = {}
-    kept = [fit for fit in fits if fit.rank.data is None]
+    matching = [fit for fit in fits if fit.rank.data is None]
     for fit in fits:
         data = fit.rank.data
         if data is None:
@@ -212,16 +212,17 @@ def _of_data(
             shares[fit.rank.number] = {}
         elif words is not None:
             continue
-        kept.append(fit)
-    if not any(fit.rank.data is not None for fit in kept):
-        kept = list(fits)
-    read = {fit.rank.copy for fit in kept if fit.rank.data is not None}
-    kept = [fit for fit in kept if fit.rank.data is not None or not read or fit.rank.copy in read]
-    kept.sort(key=lambda fit: fit.rank.number)
-    copies = sorted({fit.rank.copy for fit in kept})
-    by_copy = {fit.rank.copy: shares[fit.rank.number] for fit in kept if fit.rank.number in shares}
-    for fit in kept:
+        matching.append(fit)
+    if not any(fit.rank.data is not None for fit in matching):
+        matching = list(fits)
+    read = {fit.rank.copy for fit in matching if fit.rank.data is not None}
+    if read:  # a stage that reads no data has the same place in its group as one that does
+        matching = [fit for fit in matching if fit.rank.copy in read]
+    matching.sort(key=lambda fit: fit.rank.number)
+    copies = sorted({fit.rank.copy for fit in matching})
+    by_copy = {fit.rank.copy: shares[fit.rank.number] for fit in fits if fit.rank.number in shares}
+    for fit in matching:
         at = copies.index(fit.rank.copy)
         by_order = {0: AxisShare("", ((at, at + 1),), len(copies))} if len(copies) > 1 else {}
         shares.setdefault(fit.rank.number, by_copy.get(fit.rank.copy, by_order))
-    return kept, shares
+    return matching, shares

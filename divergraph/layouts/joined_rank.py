@@ -41,7 +41,7 @@ class JoinedRank:
     @cached_property
     def share(self) -> AxisShare | None:
         """Which part most of its weights are of the device's; None if it has whole ones."""
-        shares = [share for each in self.placements for share in shares_of(each)]
+        shares = [share for placement in self.placements for share in shares_of(placement)]
         return max(shares, key=shares.count) if shares else None
 
     @cached_property

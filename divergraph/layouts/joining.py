@@ -67,12 +67,12 @@ def gathered(
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A tensor of a call of one golden rank; ``made`` is where the rank's graph has it from."""
+    """A tensor of a call of one golden rank; ``source`` is where the rank's graph has it from."""
 
     rank: JoinedRank
     op: Op
     ref: DumpTensorRef
-    made: TensorRef | None
+    source: TensorRef | None
     parameter: str
 
     @property
@@ -119,16 +119,16 @@ class _Joining:
                 continue
             try:
                 tensors[key] = self._joined(own, pieces)
-            except _ApartError as apart:
+            except _ApartError as error:
                 if key[1] is TensorIO.OUTPUT:
                     self.apart.update(piece.op.name for piece in pieces)
-                    is_addend = apart.reason is Reason.ADDEND
+                    is_addend = error.reason is Reason.ADDEND
                     twin = self._device_calls[key[0]]
                     addend = addend_of(twin, tensors, self.device_dump) if is_addend else None
                     if addend is not None:
                         tensors[key] = addend
                         continue
-                problem = DumpProblem(pieces[0].ref.path, *key, apart.reason, apart.words)
+                problem = DumpProblem(pieces[0].ref.path, *key, error.reason, error.words)
                 problems.append(problem)
         extra = {op.id for op in self.device.ops if op.id not in self.calls}
         ops = [
@@ -147,11 +147,11 @@ class _Joining:
                 own = parameter(ref.tensor, {}) if ref.producer is None else ""
                 piece = _Piece(rank, op, tensor, ref.producer, own)
                 self.pieces.setdefault((twin.id, TensorIO.INPUT, place), []).append(piece)
-        for made in op.makes:
-            tensor = rank.dump.tensors.get((op.id, TensorIO.OUTPUT, made.port))
+        for output in op.makes:
+            tensor = rank.dump.tensors.get((op.id, TensorIO.OUTPUT, output.port))
             if tensor is not None:
-                piece = _Piece(rank, op, tensor, made, "")
-                key = twin.id, TensorIO.OUTPUT, made.port
+                piece = _Piece(rank, op, tensor, output, "")
+                key = twin.id, TensorIO.OUTPUT, output.port
                 self.pieces.setdefault(key, []).append(piece)
 
     def _joined(self, own: DumpTensorRef, pieces: Sequence[_Piece]) -> DumpTensorRef:
@@ -199,10 +199,12 @@ class _Joining:
 
     def _axis_of_weights(self, own: DumpTensorRef, pieces: Sequence[_Piece]) -> int | None:
         """The axis of which the *pieces* are parts, by the shape of *own*."""
-        shape, whole = pieces[0].ref.shape or (), own.shape or ()
+        shape, device_shape = pieces[0].ref.shape or (), own.shape or ()
         if any(piece.ref.shape != shape for piece in pieces):
             return None
-        axes = [axis for axis, length in enumerate(shape) if whole[axis] == len(pieces) * length]
+        axes = [
+            axis for axis, length in enumerate(shape) if device_shape[axis] == len(pieces) * length
+        ]
         if len(axes) > 1 and pieces[0].position:
             axes = axes[1:]  # the batch comes first
         return axes[-1] if axes else None
@@ -218,7 +220,7 @@ class _Joining:
 
     def _reduced(self, piece: _Piece) -> _Piece:
         """What the reduction gave that an addend went into."""
-        source, rank = piece.made, piece.rank
+        source, rank = piece.source, piece.rank
         for _ in range(_STEPS):
             readers = rank.readers.get(source, []) if source is not None else []
             reduction = next((op for op in readers if op.type == REDUCTION), None)
@@ -248,21 +250,13 @@ class _Joining:
 
     def _over_data(self, own: DumpTensorRef, parts: Sequence[_Piece]) -> _Piece:
         """What was made of all data, of the *parts* that were made of some."""
-        for axis in (1, 0):
-            positions = {_order(part.position, axis) for part in parts}
-            parts = (
-                [
-                    self._over_axis(own, list(group), axis, len(positions))
-                    for _, group in groupby(parts, key=lambda part: _order(part.position, 1 - axis))
-                ]
-                if axis
-                else [self._over_axis(own, parts, axis, len(positions))]
-            )
-        return parts[0]
+        chunks = [
+            self._over_axis(own, list(group), 1)
+            for _, group in groupby(parts, key=lambda part: _order(part.position, 0))
+        ]
+        return self._over_axis(own, chunks, 0)
 
-    def _over_axis(
-        self, own: DumpTensorRef, parts: Sequence[_Piece], axis: int, count: int
-    ) -> _Piece:
+    def _over_axis(self, own: DumpTensorRef, parts: Sequence[_Piece], axis: int) -> _Piece:
         first = parts[0]
         if _are_alike(parts):
             return first
@@ -284,14 +278,14 @@ class _Joining:
     def _axis_of_data(self, own: DumpTensorRef, part: _Piece, axis: int) -> int | None:
         """The axis of the tensor that lies along *axis* of the data."""
         share = part.position.get(axis)
-        shape, whole = part.ref.shape or (), own.shape or ()
+        shape, device_shape = part.ref.shape or (), own.shape or ()
         if share is None:
             return None
         lengths = [length * share.length // share.size for length in shape]
         if axis == 0:
-            is_whole = bool(shape) and lengths[0] == whole[0] * self._micro_batches
+            is_whole = bool(shape) and lengths[0] == device_shape[0] * self._micro_batches
             return 0 if is_whole else None
-        fitting = (at for at in range(1, len(shape)) if lengths[at] == whole[at] > shape[at])
+        fitting = (at for at in range(1, len(shape)) if lengths[at] == device_shape[at] > shape[at])
         return next(fitting, None)
 
 
@@ -340,7 +334,7 @@ def _side_by_side(pieces: Sequence[_Piece], runs: Sequence[Runs], axis: int) -> 
     ):
         raise _ApartError(Reason.LAYOUT_UNSUPPORTED, "golden's ranks have not all parts of it")
     size = first.nbytes // max(prod(first.shape or ()), 1) * prod(shape)
-    whole = replace(
+    joined = replace(
         first,
         shape=shape,
         nbytes=size,
@@ -349,6 +343,6 @@ def _side_by_side(pieces: Sequence[_Piece], runs: Sequence[Runs], axis: int) -> 
         derived=TensorJoin(refs, axis),
     )
     if places == sorted(places):
-        return whole
+        return joined
     order = runs_of([int(place) for place in np.argsort(places)])
-    return replace(whole, derived=TensorCut(whole, ((axis, order),)))
+    return replace(joined, derived=TensorCut(joined, ((axis, order),)))

@@ -51,8 +51,8 @@ def in_device_layout(
         unread = () if UNREAD in graph.attrs else unread_data(layouts)
         side = replace(golden, graph=graph, notes=(*golden.notes, *unread, *sentences))
         return side, replace(golden_dump, index=index)
-    found = GoldenJob(golden.graph, golden_dump.index).resharded(device.graph, device_dump.index)
-    return _taken(golden, golden_dump, found)
+    run = GoldenJob(golden.graph, golden_dump.index).resharded(device.graph, device_dump.index)
+    return _replaced(golden, golden_dump, run)
 
 
 def _of_one_rank(
@@ -66,8 +66,8 @@ def _of_one_rank(
     difference = _layout_difference(golden.graph, device.graph, link)
     if difference is None or not (difference or other_names(golden.graph, device.graph)):
         return golden, golden_dump
-    found = resharded(golden.graph, golden_dump.index, device.graph, device_dump.index)
-    return _taken(golden, golden_dump, found)
+    run = resharded(golden.graph, golden_dump.index, device.graph, device_dump.index)
+    return _replaced(golden, golden_dump, run)
 
 
 def _layout_difference(
@@ -89,12 +89,12 @@ def _have_other_weights(golden: ModelGraph, device: ModelGraph) -> bool:
     return len(theirs ^ ours) > _FEW * len(theirs | ours)
 
 
-def _taken(
-    golden: GraphSource, golden_dump: DumpSource, found: Resharded | None
+def _replaced(
+    golden: GraphSource, golden_dump: DumpSource, run: Resharded | None
 ) -> tuple[GraphSource, DumpSource]:
-    """The golden side with what was *found* in place of its own run."""
-    if found is None:
+    """The golden side with *run* in place of its own run."""
+    if run is None:
         return golden, golden_dump
-    notes = (*golden.notes, *found.layout.sentences())
-    side = replace(golden, graph=found.graph, notes=notes)
-    return side, replace(golden_dump, index=found.dump)
+    notes = (*golden.notes, *run.layout.sentences())
+    side = replace(golden, graph=run.graph, notes=notes)
+    return side, replace(golden_dump, index=run.dump)
