@@ -512,6 +512,8 @@ def _parts(op: Op, rank: int, world: tuple[int, ...]) -> Iterator[_Part]:
         root, waits = rank, op.type == "recv"
     else:
         group = _group(op) or world
+        if rank not in group:
+            return  # the group is another rank's, as where a dump was copied: nobody answers
         collective = BY_NAME.get(op.type)
         at = None if collective is None else collective.root
         named = at and attrs.get(f"input.{at.place}", attrs.get(f"input.{at.keyword}", 0))

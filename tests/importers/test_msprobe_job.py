@@ -61,6 +61,19 @@ def test_a_collective_is_one_op_of_all_ranks(reduced):
     ]
 
 
+def test_a_call_whose_group_is_without_its_rank_is_that_ranks_alone(tmp_path):
+    def calls(value: np.ndarray) -> list[tuple]:
+        between = "Distributed.all_reduce.0.forward", [2 * value], {"group": (0,)}, [3 * value]
+        return [doubled(0, value), between, doubled(1, 3 * value)]
+
+    graph = READ(write_ranks(tmp_path / "step0", {rank: calls(values(rank)) for rank in (0, 1)}))
+    assert [op.name for op in graph.ops if op.type.endswith("all_reduce")] == [
+        "ranks0/Distributed.all_reduce.0.forward",
+        "rank1/Distributed.all_reduce.0.forward",
+    ]
+    assert len(graph.ops) == 6
+
+
 def test_all_tensors_of_all_ranks_are_indexed(reduced):
     graph = READ(reduced)
     index = scan_job(reduced, graph)
