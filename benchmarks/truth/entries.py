@@ -30,6 +30,8 @@ _KINDS = {
     "PRECISION": "precision",
 }
 """What entries of each attribute are called here."""
+REGISTRIES = ("arithmetic.contract", "causes.contract", "devices.precision", "tolerances.contract")
+"""The modules that look for entries."""
 Answer = Callable[..., Any]
 
 
@@ -86,8 +88,9 @@ class Entries:
         self._off: frozenset[str] = frozenset()
         self._ran: set[CodeType] = set()
         self._numbers: dict[str, _Number] = {}
-        registry = importlib.import_module(f"{_ROOT}.registry")
-        registry.discovered = self._discovered  # type: ignore[attr-defined]
+        for module in REGISTRIES:
+            contract: Any = importlib.import_module(f"{_ROOT}.{module}")
+            contract.discovered = self._discovered
         for name, (place, neutral) in STEPS.items():
             self._watch(f"step:{name}", place, neutral)
 

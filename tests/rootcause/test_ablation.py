@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 
@@ -21,6 +22,29 @@ import judging  # noqa: E402
 def test_each_step_is_where_the_analysis_looks_it_up(place: str) -> None:
     owner, name = entries.owner_of(place)
     assert callable(getattr(owner, name))
+
+
+def test_entries_are_found_where_the_analysis_finds_them() -> None:
+    modules = [
+        importlib.import_module(f"divergraph.rootcause.{name}") for name in entries.REGISTRIES
+    ]
+    before = [module.discovered for module in modules]
+    steps = {place: getattr(*entries.owner_of(place)) for place, _ in entries.STEPS.values()}
+    try:
+        known = entries.Entries()
+        rules = importlib.import_module("divergraph.rootcause.causes.contract").cause_rules
+        rules.cache_clear()
+        every = [rule.name for rule in rules()]
+        with known.without(["cause:changed_constant"]):
+            left = [rule.name for rule in rules()]
+    finally:
+        for module, function in zip(modules, before, strict=True):
+            module.discovered = function
+        for place, function in steps.items():
+            setattr(*entries.owner_of(place), function)
+        rules.cache_clear()
+
+    assert set(every) - set(left) == {"changed_constant"}
 
 
 def test_what_decides_is_found_by_halves() -> None:
