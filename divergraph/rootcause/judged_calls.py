@@ -17,7 +17,7 @@ from divergraph.rootcause.stored import with_warnings
 from divergraph.text.words import counted
 from divergraph.thresholds.recorded.arguments import unlike_arguments
 from divergraph.thresholds.recorded.call_pairs import CallPairs
-from divergraph.thresholds.recorded.culprits import (
+from divergraph.thresholds.recorded.cause_labels import (
     ARGUMENT,
     EXTRA,
     INPUT,

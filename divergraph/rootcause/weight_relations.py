@@ -12,7 +12,7 @@ from divergraph.graphs.pairing import Pair
 from divergraph.rootcause.input_relations.known import relation
 from divergraph.rootcause.values import is_numeric
 from divergraph.thresholds.recorded.call_pairs import CallPairs
-from divergraph.thresholds.recorded.culprits import WEIGHT
+from divergraph.thresholds.recorded.cause_labels import WEIGHT
 from divergraph.values.pairs import read_pair
 from divergraph.values.unread import Unread
 from graphstore.contract import RunData

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from divergraph.ask.advisor.view import RunView
 from divergraph.consistency.repeat import RANDOM_TYPES
 from divergraph.text.unlike_inputs import unlike_input_text
-from divergraph.thresholds.recorded.culprits import DATA, WEIGHT
+from divergraph.thresholds.recorded.cause_labels import DATA, WEIGHT
 from graphstore.model import Comparison, Finding, FindingKind, Op, TensorIO
 
 INPUT_INCONSISTENT = "input_inconsistent"
