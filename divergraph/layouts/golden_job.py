@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -140,12 +141,13 @@ def _ranks(step: Path) -> Iterator[_Rank]:
 
 def _mark(graph: ModelGraph, dump: DumpIndex) -> bytes:
     """What ranks with the same weights have alike."""
-    marks = []
+    digest = sha256()
     for name, key in sorted(parameter_places(graph).items()):
         ref = dump.tensors.get(key)
         values = None if ref is None else values_of(ref)
-        marks.append(name.encode() + (b"" if values is None else values.tobytes()))
-    return b"".join(marks)
+        digest.update(name.encode())
+        digest.update(b"" if values is None else values.tobytes())
+    return digest.digest()
 
 
 def _words(graph: ModelGraph, dump: DumpIndex) -> Array | None:
