@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import divergraph as dg
 from benchmarks.recorded_jobs.made_job import JOB_FAULTS, LAYOUTS, Fault, Job
 from graphstore.model import Verdict
-from importers.msprobe.job import ranks_of
+from importers.msprobe.job_names import ranks_of
 
 _HALVES = ("bfloat16", "float16")
 _HEALTHY = (Verdict.CLEAN, Verdict.WITHIN_ROUNDING)

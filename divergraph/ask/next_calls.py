@@ -12,7 +12,7 @@ from graphstore.contract import RunData
 from graphstore.errors import InputError
 from graphstore.model import Method, ModelGraph, Op, Side
 from importers.msprobe.calls import CallName
-from importers.msprobe.job import CALLS, ranks_of, split_rank
+from importers.msprobe.job_names import CALLS, ranks_of, split_rank
 
 _MOST = 20
 """Places an error may start at that are dumped next, in order: more is a dump of all again."""

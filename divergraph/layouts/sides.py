@@ -15,7 +15,7 @@ from divergraph.layouts.resharding import Resharded, resharded
 from divergraph.thresholds.recorded.call_pairs import CallPairs
 from divergraph.thresholds.recorded.layouts import layout_difference
 from graphstore.model import ModelGraph
-from importers.msprobe.job import UNREAD, is_job
+from importers.msprobe.job_names import UNREAD, is_job
 
 _FEW = 0.1
 """Share of the weights that a job may lack as one of its calls was not dumped."""

@@ -45,7 +45,7 @@ from graphstore.model import (
 )
 from importers.msprobe.calls import CallName
 from importers.msprobe.collectives import ranks_words
-from importers.msprobe.job import RANK, RANKS, rank_of_output, ranks_of, split_rank
+from importers.msprobe.job_names import RANK, RANKS, rank_of_output, ranks_of, split_rank
 
 _CALLED_OTHERWISE = (ARGUMENT, WEIGHT, MISSING, EXTRA, MOVED, REDUCTION)
 """Causes that a call has whether it computes right or not, or can be seen to: a fill value that is

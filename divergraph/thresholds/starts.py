@@ -24,7 +24,7 @@ from graphstore.model import (
 from graphstore.traverse.algorithms import ancestors, descendants, first_diverging
 from graphstore.traverse.arrays import GraphArrays
 from graphstore.traverse.measured_ops import measured_ops, over_ops
-from importers.msprobe.job import bodies_of
+from importers.msprobe.job_names import bodies_of
 
 _GROWN = 3.0
 _GROWN_AT_LEAST = 0.15

@@ -22,7 +22,8 @@ from importers.dumps.msprobe.index import (
 )
 from importers.msprobe.calls import INFERRED, call_of
 from importers.msprobe.graph import ARGUMENTS
-from importers.msprobe.job import CALLS, RANKS, in_rank, rank_folders, split_place
+from importers.msprobe.job import rank_folders
+from importers.msprobe.job_names import CALLS, RANKS, in_rank, split_place
 
 
 def scan_job(step: Path, graph: ModelGraph) -> DumpIndex:

@@ -187,8 +187,8 @@ COUNTS = (
     # 800 for the runs of a model beside each other, new guilty ops, gate as a question, maps of
     # states, names that tell rows apart, and answers of the terminal that lead on.
     # 650 for golden jobs of several ranks in another layout.
-    # 40 for heads of the modules that culprits became.
-    Count("code lines", code_lines, 150_430, 80_000),
+    # 70 for heads of the modules that culprits and the job of ranks became.
+    Count("code lines", code_lines, 150_460, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
     # 20 for layouts of jobs, a rule a file.
     # 2 for what rules of causes share, and for losses in common: files that had two jobs.
@@ -206,8 +206,9 @@ COUNTS = (
     # 10 for three questions over the runs of a model, the words of Cypher, short names, maps of
     # states in two faces, pictures of the API, links of answers, the terminal's window for them.
     # 3 for golden jobs of another layout: which ranks, one of them, their tensors joined.
-    # 4 for errors, checksums, structure and labels out of a module of 637 lines.
-    Count("modules", lambda: len(modules()), 1_340, 700),
+    # 7 for errors, checksums, structure and labels out of a module of 637 lines, names, calls and
+    # joining of ranks out of one of 618.
+    Count("modules", lambda: len(modules()), 1_343, 700),
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 140, 70),
     Count("import lines in 100", import_share, 8.8, 5),
     Count("private functions with one use, in 100", one_caller_share, 57, 45),

@@ -10,8 +10,9 @@ import pytest
 
 from graphstore.model import TensorIO
 from importers.msprobe.calls import INFERRED
-from importers.msprobe.job import RANKS, job_graph
+from importers.msprobe.job import job_graph
 from importers.msprobe.job_index import scan_job
+from importers.msprobe.job_names import RANKS
 
 RANKS_OF_JOB = 4
 DRAW = np.random.default_rng(5)

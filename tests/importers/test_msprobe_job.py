@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from importers.msprobe.importer import MsprobeImporter
-from importers.msprobe.job import CALLS, RANK, RANKS
 from importers.msprobe.job_index import scan_job
+from importers.msprobe.job_names import CALLS, RANK, RANKS
 from tests.made.recorded_ranks import write_ranks
 
 READ = MsprobeImporter().read

@@ -92,7 +92,7 @@ def _place_of(op: str) -> tuple[str, str]:
     """The layer and the way of an op of a job, by the innermost module that calls it."""
     # few ask this question, and all load it
     from divergraph.layouts.twins import ModuleCall
-    from importers.msprobe.job import split_rank
+    from importers.msprobe.job_names import split_rank
 
     calls = split_rank(op)[1].split("/")
     modules = [module for module in map(ModuleCall.of, calls) if module is not None]

@@ -25,7 +25,7 @@ from graphstore.model import (
 from importers.msprobe.calls import CallName
 from importers.msprobe.collectives import GROUP
 from importers.msprobe.graph import own_inputs
-from importers.msprobe.job import RANK, RANKS, split_rank
+from importers.msprobe.job_names import RANK, RANKS, split_rank
 
 _MODULES = ("Module", "Cell")
 _WRAPPER = "module"  # DistributedDataParallel and the like call what they wrap so

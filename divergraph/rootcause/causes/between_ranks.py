@@ -14,7 +14,7 @@ from divergraph.rootcause.causes.limits import SURE
 from graphstore.model import Op
 from importers.msprobe.collectives import JOINED
 from importers.msprobe.graph import ARGUMENTS
-from importers.msprobe.job import RANKS, split_place
+from importers.msprobe.job_names import RANKS, split_place
 
 _Guess = tuple[str, str, Floats]
 """A label, words and the values that the device would have."""

@@ -16,7 +16,7 @@ from graphstore.model import (
     TensorRef,
 )
 from importers.msprobe.calls import CallName
-from importers.msprobe.job import bodies_of
+from importers.msprobe.job_names import bodies_of
 
 _CASTS_BACK = frozenset(
     f"{name}.backward" for name in ("to", "float", "double", "half", "bfloat16", "type", "type_as")

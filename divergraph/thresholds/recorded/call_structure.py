@@ -8,7 +8,7 @@ from divergraph.text.words import counted
 from divergraph.thresholds.recorded.call_pairs import CallPairs
 from divergraph.thresholds.recorded.cause_labels import EXTRA, MISSING, MOVED
 from graphstore.model import Op
-from importers.msprobe.job import RANKS, bodies_of, split_rank
+from importers.msprobe.job_names import RANKS, bodies_of, split_rank
 
 
 def other_calls(pairs: CallPairs, op: Op, *, inside: bool) -> tuple[str, str]:

@@ -53,7 +53,7 @@ from graphstore.model import (
     TensorIO,
 )
 from importers.msprobe.graph import ARGUMENTS
-from importers.msprobe.job import RANK, RANKS, split_place
+from importers.msprobe.job_names import RANK, RANKS, split_place
 
 _OFF = 2.0**-7
 """A weight that is off by less as a whole is no cause: after a few updates of float16 some are."""

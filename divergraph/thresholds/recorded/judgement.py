@@ -12,7 +12,7 @@ from divergraph.thresholds.recorded.culprits import culprits
 from divergraph.thresholds.recorded.errors import is_unequal
 from divergraph.thresholds.recorded.layouts import layout_difference
 from graphstore.model import Comparison, Finding, Verdict
-from importers.msprobe.job import UNREAD
+from importers.msprobe.job_names import UNREAD
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from importers.dumps.index import TensorKey
 from importers.msprobe.calls import INFERRED
 from importers.msprobe.collectives import GROUP, JOINED, ranks_words
 from importers.msprobe.graph import ARGUMENTS
-from importers.msprobe.job import RANKS, split_place
+from importers.msprobe.job_names import RANKS, split_place
 
 _ALIKE = 64
 """Elements that may share one rounding: so many values at most err by themselves."""

@@ -17,7 +17,7 @@ from divergraph.thresholds.recorded.call_pairs import CallPairs
 from graphstore.model import Comparison, DType, Level, ModelGraph, Op, Reason, Shape, Tensor
 from importers.msprobe.calls import INFERRED
 from importers.msprobe.collectives import JOINED
-from importers.msprobe.job import RANKS
+from importers.msprobe.job_names import RANKS
 
 _TO_ONE = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
 _FUNCTION = "Functional"

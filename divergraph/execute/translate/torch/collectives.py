@@ -14,7 +14,7 @@ from divergraph.execute.translate.torch.call import TorchCall, row
 from graphstore.model import AttrValue, Op
 from importers.msprobe.collectives import BATCH, GROUP, JOINED, SENDS
 from importers.msprobe.graph import ARGUMENTS
-from importers.msprobe.job import RANKS, place_in_rank, split_place
+from importers.msprobe.job_names import RANKS, place_in_rank, split_place
 
 _SOURCE = "torch.distributed"
 _REDUCTIONS = {"SUM": "Sum", "AVG": "Mean", "PRODUCT": "Mul", "MAX": "Max", "MIN": "Min"}
