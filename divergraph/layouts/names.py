@@ -58,10 +58,12 @@ def proposed_names(
     most = Counter({theirs: 0 for theirs, _ in chosen.values()})
     for theirs, number in chosen.values():
         most[theirs] = max(most[theirs], number)
+    # A module that golden calls as the rank does is no other's, also where that has its weight.
+    kept = {theirs for ours, (theirs, _) in chosen.items() if ours == theirs}
     return {
         ours: theirs
         for ours, (theirs, number) in chosen.items()
-        if ours != theirs and number == most[theirs]
+        if theirs not in kept and number == most[theirs]
     }
 
 
