@@ -92,6 +92,7 @@ def test_a_healthy_job_beside_golden_of_another_layout(theirs, ours, said, golde
         ("TP2", "DP2", "weight_without_a_row", "blocks.1.up", "its weight differs"),
         ("TP2", "DP2", "weight_of_another_layer", "blocks.2.q", "its weight differs"),
         ("TP2", "DP2", "gradients_added_up", "ranks0-1/Distributed.all_reduce.0", "2 times"),
+        ("DDP2", "DP2", "gradients_added_up", "ranks0-1/Distributed.all_reduce.0", "2 times"),
         ("DP2", "PP2", "message_cut", "ranks0>1/Distributed.send.0", "channels 24-31 are all zero"),
     ],
 )

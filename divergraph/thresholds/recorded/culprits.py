@@ -159,10 +159,12 @@ class _Search:
         if any(item.over for item in off) and self._blame_proved_start(op):
             return
         before, is_complete = self._errors.fed(op)
-        if not is_complete and RANKS in op.attrs:  # what it reads are addends of golden's
-            if not self._seen_over and (sentence := _times_golden(op, off)):
+        if RANKS in op.attrs:  # right by its own definition, where golden's reduces otherwise
+            sentence = "" if self._seen_over else _times_golden(op, off)
+            if sentence:
                 self._blame(op, REDUCTION, sentence)
-            return
+            if sentence or not is_complete:  # what it reads are addends of golden's
+                return
         if (
             not is_complete and op.attrs.get("kind") == COLLECTIVE
         ):  # a receiver makes nothing itself
