@@ -188,7 +188,7 @@ COUNTS = (
     # states, names that tell rows apart, and answers of the terminal that lead on.
     # 650 for golden jobs of several ranks in another layout.
     # 70 for heads of the modules that culprits and the job of ranks became.
-    Count("code lines", code_lines, 150_460, 80_000),
+    Count("code lines", code_lines, 150_480, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
     # 20 for layouts of jobs, a rule a file.
     # 2 for what rules of causes share, and for losses in common: files that had two jobs.
@@ -218,10 +218,11 @@ COUNTS = (
     # 400 of these lines are only wrapped, as above, or import what rules share.
     # 60 for gradients added up in 16 bits: healthy training in bfloat16 was diverged.
     # 10 for the epsilon of a recorded call, by its place or as a module keeps it.
+    # 20 for copies of a shared bias with scales of their own: a healthy device was diverged.
     # 20 for runs of jobs split otherwise than golden's, opened again.
     # 25 for inputs solved for with the weights of a device in 8 bits, 260 for jobs of ranks.
     # 20 for calls that stand for one fault, on all ranks or at all calls of a kind.
-    Count("code lines of root cause", lambda: code_lines("rootcause"), 20_080, 8_500),
+    Count("code lines of root cause", lambda: code_lines("rootcause"), 20_100, 8_500),
     Count("folders of one or two modules", small_folders, 8, 8),
     Count("class names used twice", repeated_class_names, 3, 0),
     Count("functions over 60 lines", long_functions, 8, 8),

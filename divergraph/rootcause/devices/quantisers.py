@@ -106,7 +106,9 @@ class Quantisers:
     outputs that come from a dequantiser. ``unseen`` are device ops that dequantise with an unknown
     scale, or something that stands for no golden tensor. ``readers`` gives for a golden tensor the
     golden ops that read it quantised; all others read it unquantised. For tensors not in it the
-    readers are not known. ``held`` are device outputs in integers with a scale of their own.
+    readers are not known; ``by_reader`` has the quantisers of golden ops whose device reads a copy
+    of the tensor with another scale, as a bias has that two convolutions share. ``held`` are device
+    outputs in integers with a scale of their own.
     ``makers`` has the quantiser of each of ``outputs`` that has a known one: a tensor that is only
     handed on may be quantised again on its way, with another scale. ``dynamic`` are golden ops
     whose input the device quantises with scales of its values, by ``dynamic_ops`` of the device;
@@ -117,6 +119,7 @@ class Quantisers:
     outputs: frozenset[TensorRef]
     unseen: frozenset[str] = frozenset()
     readers: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    by_reader: Mapping[tuple[str, str], Quantiser] = field(default_factory=dict)
     held: Mapping[TensorRef, Quantiser] = field(default_factory=dict)
     makers: Mapping[TensorRef, Quantiser] = field(default_factory=dict)
     dynamic: frozenset[str] = frozenset()
@@ -152,7 +155,8 @@ class Quantisers:
     def reads(self, op: str, tensor: str) -> Quantiser | None:
         """The quantiser through which golden *op* reads golden *tensor*; None without one."""
         quantiser, readers = self.by_tensor.get(tensor), self.readers.get(tensor)
-        return quantiser if readers is None or op in readers else None
+        own = self.by_reader.get((op, tensor), quantiser)
+        return own if readers is None or op in readers else None
 
 
 NO_QUANTISERS = Quantisers({}, frozenset())
@@ -221,6 +225,7 @@ class _Finder:
         makers: dict[TensorRef, Quantiser] = {}
         unseen: set[str] = set()
         readers: dict[str, set[str]] = {}
+        by_reader: dict[tuple[str, str], Quantiser] = {}
         for op in self._device.ops:
             names: list[str] = []
             read: list[tuple[str, str]] = []
@@ -249,10 +254,19 @@ class _Finder:
                 ops = (reader for tensor, reader in read if tensor == name)
                 readers.setdefault(name, set()).update(ops)
             if quantiser is not None:
+                # Each reader of a copy keeps its scale, whichever of them the tensor goes by.
+                by_reader.update(((reader, name), quantiser) for name, reader in read)
                 by_tensor.update(dict.fromkeys(names, quantiser))
         known_readers = {name: frozenset(ops) for name, ops in readers.items()}
         output_refs = frozenset(outputs)
-        return Quantisers(by_tensor, output_refs, frozenset(unseen), known_readers, makers=makers)
+        copies = {
+            key: quantiser
+            for key, quantiser in by_reader.items()
+            if not np.array_equal(quantiser.scale, by_tensor[key[1]].scale)
+        }
+        return Quantisers(
+            by_tensor, output_refs, frozenset(unseen), known_readers, copies, makers=makers
+        )
 
     def _of_dequantiser(self, op: Op) -> Quantiser | None:
         scale = self._value(op, 1)

@@ -80,6 +80,8 @@ class Emulation:
     _draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(20_26))
     _noise: Array = field(init=False)
     _sentinels: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    _copies: dict[tuple[str, str], Array] = field(init=False, default_factory=dict)
+    """Constants as a reader has them whose device holds a copy with another scale."""
 
     def __post_init__(self) -> None:
         self._noise = self._draws.uniform(-1.0, 1.0, _NOISE)
@@ -409,6 +411,9 @@ class Emulation:
         found, op = state.inputs(piece, weights), state.next_op()
         if op is None:
             return found
+        for (reader, name), copy in self._copies.items():
+            if reader == op.id and name in found and name not in state.values:
+                found[name] = copy
         most = self.precision.largest
         if op.type in MASKING and most is not None and not self.plain:
             for name in found.keys() - state.values.keys():
@@ -511,6 +516,9 @@ class Emulation:
             else:
                 way = float(np.sign(self.shift))
                 found[result.key] = quantiser(value, way * calibration.DIVISION_UNITS)
+                for (reader, name), own in self.quantisers.by_reader.items():
+                    if name == result.key:
+                        self._copies[reader, name] = own(value, way * calibration.DIVISION_UNITS)
         return found
 
 
