@@ -270,7 +270,7 @@ def _common(
         label,
         f"the device has exactly what {op.type} {op.name or op.id} gives with {words}",
         SURE,
-        {**evidence, "words": words, "left": view.left(output)},
+        {**evidence, "words": words},
     )
 
 

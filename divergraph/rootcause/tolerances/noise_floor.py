@@ -514,11 +514,11 @@ class Emulation:
             if quantiser is None:
                 found[result.key] = self._weight(value)
             else:
-                way = float(np.sign(self.shift))
-                found[result.key] = quantiser(value, way * calibration.DIVISION_UNITS)
+                moved = float(np.sign(self.shift)) * calibration.DIVISION_UNITS
+                found[result.key] = quantiser(value, moved)
                 for (reader, name), own in self.quantisers.by_reader.items():
                     if name == result.key:
-                        self._copies[reader, name] = own(value, way * calibration.DIVISION_UNITS)
+                        self._copies[reader, name] = own(value, moved)
         return found
 
 
