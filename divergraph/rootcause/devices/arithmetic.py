@@ -18,13 +18,18 @@ from divergraph.rootcause.values import is_numeric, relative, same_shape
 
 def distance(sample: GroupSample, floors: Emulation) -> float:
     """The median distance between the values of the device and what *floors* give without noise:
-    a fault in some of them does not move it. Infinite where that cannot be told."""
+    a fault in some of them does not move it. Values that are 0 on both sides do not count: behind a
+    Relu they may be most, whatever the arithmetic. Infinite where that cannot be told."""
     device = same_shape(sample.device, sample.reference.shape)
     (exact,) = replace(floors, plain=True).emulated([sample.group], [sample.given])
     if device is None or exact is None or exact.shape != device.shape:
         return math.inf
+    counting = (device != 0) | (exact != 0)
+    if not np.any(counting):
+        return 0.0
     with np.errstate(all="ignore"):
-        median_error = float(np.median(np.abs(np.asarray(device, np.float64) - exact)))
+        errors = np.abs(np.asarray(device, np.float64) - exact)[counting]
+        median_error = float(np.median(errors))
     return math.inf if math.isnan(median_error) else median_error
 
 

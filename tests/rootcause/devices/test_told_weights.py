@@ -287,3 +287,48 @@ def test_a_recurrent_layer_of_such_a_device_may_hold_its_weights_so_as_well(
     assert not found.origins
     assert not found.suspects
     assert any(f"{LAYERS} products hold" in each for each in found.run.warnings)
+
+
+def test_zeros_behind_a_relu_do_not_hide_how_a_small_product_rounds(tmp_path: Path) -> None:
+    """A squeezed image meets a small product behind which most values are 0 in any arithmetic; it
+    rounds what it multiplies otherwise than the products before it."""
+    x, small = np.abs(X), -np.abs(WEIGHTS[0][:, :40]) - 0.1
+    small[:, ::4] *= -1.0
+    nodes, device = [], {}
+    for n, weight in enumerate(WEIGHTS):
+        nodes.append(helper.make_node("MatMul", [f"x{n}", f"w{n}"], [f"p{n}"], f"product{n}"))
+        nodes.append(helper.make_node("Sigmoid", [f"p{n}"], [f"x{n + 1}"], f"sigmoid{n}"))
+        device[f"product{n}"] = ROWS(x) @ WAYS["by channel"](weight)
+        x = device[f"sigmoid{n}"] = 1 / (1 + np.exp(-device[f"product{n}"]))
+    nodes += [
+        helper.make_node("ReduceMean", [f"x{LAYERS}"], ["squeezed"], "squeeze", axes=[0]),
+        helper.make_node("MatMul", ["squeezed", "small"], ["s"], "small"),
+        helper.make_node("Relu", ["s"], ["y"], "relu"),
+    ]
+    from_least = DynamicScale(SharedBy.PATCH, symmetric=False, from_least=True)
+    device["squeeze"] = x.mean(axis=0, keepdims=True)
+    held = WAYS["by channel"](small.astype(np.float32))
+    device["relu"] = np.maximum(from_least(device["squeeze"]) @ held, 0)
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x0", TensorProto.FLOAT, X.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(weight, f"w{n}") for n, weight in enumerate(WEIGHTS)]
+        + [numpy_helper.from_array(small.astype(np.float32), "small")],
+    )
+    path = tmp_path / "model.onnx"
+    opset = [helper.make_opsetid("", 13)]
+    onnx.save_model(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    np.save(tmp_path / "x0.npy", np.abs(X))
+    for side in ("golden", "device"):
+        capture(CaptureRequest(path, tmp_path / side, {"x0": tmp_path / "x0.npy"}))
+    for dump in (tmp_path / "device").glob("*.npy"):
+        op = dump.name.partition(".")[0]
+        if op in device:
+            np.save(dump, device[op].astype(np.float32))
+        elif op == "small":
+            dump.unlink()
+    run = compare(CompareRequest(path, tmp_path / "golden", path, tmp_path / "device"))
+    assert not run.origins
+    assert any(f"{LAYERS + 1} products hold their weights" in text for text in run.run.warnings)
