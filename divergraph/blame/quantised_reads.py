@@ -47,24 +47,28 @@ def find_readings(data: RunData, constant: Constant) -> Readings:
     golden = data.golden.op_index()
     of_ops: list[QuantisedRead] = []
     readers: dict[str, frozenset[str]] = {}
-    for tensor, quantiser in quantisers.by_tensor.items():
-        signed = _SIGNED.get((quantiser.low, quantiser.high))
+    for tensor in quantisers.by_tensor:
         ops = [golden[op_id] for op_id in sorted(quantisers.readers.get(tensor, ()))]
         # What a body reads is quantised inside it.
-        ops = [op for op in ops if not (op.owns or op.subgraph)]
-        if signed is None or quantiser.block or not ops:
-            continue
-        readers[tensor] = frozenset(op.id for op in ops)
-        of_ops += [
-            QuantisedRead(
-                op.outputs[0].name, tensor, quantiser.scale, quantiser.zero, signed, quantiser.axis
-            )
-            for op in ops
-        ]
+        for op in (op for op in ops if not (op.owns or op.subgraph)):
+            quantiser = quantisers.reads(op.id, tensor)
+            signed = None if quantiser is None else _SIGNED.get((quantiser.low, quantiser.high))
+            if quantiser is None or signed is None or quantiser.block:
+                continue
+            readers[tensor] = readers.get(tensor, frozenset()) | {op.id}
+            scale, zero, axis = quantiser.scale, quantiser.zero, quantiser.axis
+            of_ops.append(QuantisedRead(op.outputs[0].name, tensor, scale, zero, signed, axis))
     by_tensor = {tensor: quantisers.by_tensor[tensor] for tensor in readers}
+    copies = {
+        (op_id, tensor): quantiser
+        for (op_id, tensor), quantiser in quantisers.by_reader.items()
+        if op_id in readers.get(tensor, ())
+    }
     makers = {op_id: golden[op_id].outputs[0].name for ids in readers.values() for op_id in ids}
     return Readings(
-        Quantisers(by_tensor, frozenset(), quantisers.unseen, readers), tuple(of_ops), makers
+        Quantisers(by_tensor, frozenset(), quantisers.unseen, readers, copies),
+        tuple(of_ops),
+        makers,
     )
 
 

@@ -79,6 +79,12 @@ class Quantiser:
             quantised: Array = np.asarray((steps - zero) * scale, value.dtype)
         return quantised
 
+    def rounds_as(self, other: Quantiser) -> bool:
+        """Whether the two give the same of every value."""
+        parts = ((one.scale, one.zero, one.low, one.high) for one in (self, other))
+        same = all(map(np.array_equal, *parts))
+        return same and (self.axis, self.block) == (other.axis, other.block)
+
     def _reach(self, steps: Array) -> float:
         """How many steps the values span around 0, at most those of the type."""
         largest = float(np.max(np.abs(steps), initial=0.0, where=np.isfinite(steps)))
@@ -262,7 +268,7 @@ class _Finder:
         copies = {
             key: quantiser
             for key, quantiser in by_reader.items()
-            if not np.array_equal(quantiser.scale, by_tensor[key[1]].scale)
+            if not quantiser.rounds_as(by_tensor[key[1]])
         }
         return Quantisers(
             by_tensor, output_refs, frozenset(unseen), known_readers, copies, makers=makers
