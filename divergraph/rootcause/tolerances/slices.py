@@ -75,8 +75,10 @@ def lone_slice(
     """
     ratio = 0.0
     fewest = calibration.STANDING_OUT_PEERS + 2  # so that most are others
-    for wrong, usual, sizes, seen in _energies(
-        reference, device, imitations, smallest, fewest, np.add
+    energies = _energies(reference, device, imitations, smallest, fewest, np.add)
+    # Where there are energies there is a share for the same axes.
+    for (wrong, usual, sizes, seen), shared in zip(
+        energies, _shared(reference, imitations, fewest), strict=False
     ):
         there = (sizes > 0.0) & (wrong > 0.0) & (seen >= calibration.SLICE_LEAST_VALUES)
         if there.sum() < fewest:
@@ -86,12 +88,30 @@ def lone_slice(
         middle = float(np.median(logs))
         spread = robust_spread(logs)
         # The norm of few errors varies by itself, however alike those of other slices are: behind a
-        # Relu most values of a channel are 0 and have none.
-        spreads = np.maximum(spread, 0.5 / np.sqrt(seen[there]))
+        # Relu most values of a channel are 0 and have none; a gate makes one error of them all.
+        spreads = np.maximum(spread, 0.5 * np.sqrt(np.maximum(1.0 / seen[there], shared[there])))
         alone = logs[logs - middle > calibration.LONE_SIGMA * spreads]
         if alone.size:
             ratio = max(ratio, math.exp(min(alone.max() - max(middle, 0.0), 700.0)))
     return ratio
+
+
+def _shared(reference: Array, imitations: Sequence[Array], slices: int) -> Iterator[Array]:
+    """By axis, as :func:`_energies` has them, the share of the imitated errors of each slice that
+    is one number: a factor of its values, as a gate of its own makes, or a shift."""
+    right, *imitated = _looked_at(reference, *imitations)
+    errors = [imitation - right for imitation in imitated]
+    for axis, count in enumerate(right.shape):
+        if count < slices:
+            continue
+        others = tuple(n for n in range(right.ndim) if n != axis)
+        sizes, values = np.sum(np.square(right), others), right.size // count
+        one = all_of_them = np.zeros(count)
+        for error in errors:
+            factor = np.square(np.sum(error * right, others)) / np.maximum(sizes, TINY)
+            one = one + np.maximum(factor, np.square(np.sum(error, others)) / values)
+            all_of_them = all_of_them + np.sum(np.square(error), others)
+        yield one / np.maximum(all_of_them, TINY)
 
 
 def departing_suspicion(
