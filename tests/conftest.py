@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadGroupScheduling
 
 # A busy machine is no failure: nothing here asserts on time.
 settings.register_profile("no deadline", deadline=None)
@@ -34,6 +36,24 @@ _SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Two more than there are processors: tests of servers wait for them most of their time."""
     return (os.cpu_count() or 1) + 2
+
+
+class _FilesTogether(LoadGroupScheduling):
+    """Tests of one file run in one process: what they share is made once, not in each."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        group = super()._split_scope(nodeid)
+        return group.partition("::")[0] if group == nodeid else group
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _FilesTogether:
+    """Who hands out tests."""
+    return _FilesTogether(config, log)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Ten thousand tests and their modules stay: the collector need not walk them again."""
+    gc.freeze()
 
 
 def pytest_configure(config: pytest.Config) -> None:

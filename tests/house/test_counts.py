@@ -19,9 +19,6 @@ from pathlib import Path
 
 import pytest
 
-# Whoever runs one has parsed all modules.
-pytestmark = pytest.mark.xdist_group("house")
-
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("divergraph", "graphstore", "importers", "tui")
 HARD_ROOMS = {"rootcause", "graphs", "traverse", "execute"}

@@ -22,7 +22,6 @@ from divergraph.server.agents.tool_table import all_tools
 from graphstore.errors import InputError
 
 HERE = Path(__file__)
-pytestmark = pytest.mark.xdist_group("agents")
 needs_mcp = pytest.mark.skipif(find_spec("mcp") is None, reason="needs the extra mcp")
 
 RUN = {"run": "values"}
