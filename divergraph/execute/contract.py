@@ -273,7 +273,10 @@ class ConfinedFactory(ExecutorFactory, Protocol):
     """The packages that must be installed for a model to run."""
 
     def load(self) -> None:
-        """Import the framework, whose memory does not count as the model's."""
+        """Import the framework, whose memory does not count as the model's.
+
+        Factories whose ``load`` is one function share a process for models of the same folders.
+        """
         ...
 
 

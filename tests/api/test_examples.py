@@ -21,7 +21,19 @@ def examples(module):
     return [test for test in doctest.DocTestFinder().find(import_module(module)) if test.examples]
 
 
+@pytest.fixture
+def demo_made_once(demo_run, monkeypatch):
+    """A dozen examples begin with the run of the demo, which is the same each time."""
+    compare = divergraph.demo
+
+    def demo(store=None):
+        return demo_run if store is None else compare(store)
+
+    monkeypatch.setattr(divergraph, "demo", demo)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("demo_made_once")
 @pytest.mark.parametrize("module", [name for name in MODULES if examples(name)])
 def test_examples_print_what_they_show(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -20,9 +20,12 @@ from onnx import TensorProto, helper
 
 from divergraph.execute.child.executor import called_in_child, isolation_gaps
 from divergraph.execute.child.limits import ModelLimits
+from divergraph.execute.child.process import Place
 from divergraph.execute.child.wire import AnswerError, read_answer, send_answer
 from divergraph.execute.contract import Executor, RunnableSubgraph
 from divergraph.execute.installed import open_executor
+from divergraph.execute.onnx.executor import OnnxRuntimeFactory
+from divergraph.execute.translate.ge.executor import DeviceOpsFactory
 from graphstore.errors import DivergraphError, ExecutionError, InputError
 from importers.registry import read_graph
 
@@ -59,6 +62,12 @@ def test_there_is_no_network(tried: Tried, port: int) -> None:
     assert attempts.connect(Path(), port) == ""
     assert tried(attempts.connect, port)
     assert tried(attempts.send_datagram, port)
+
+
+def test_what_loads_the_same_shares_a_process(tmp_path: Path) -> None:
+    factories = (OnnxRuntimeFactory(), DeviceOpsFactory(), DeviceOpsFactory())
+    limits = ModelLimits.of_environment()
+    assert len({Place((tmp_path,), limits, factory.load) for factory in factories}) == 1
 
 
 def test_only_its_folder_can_be_written(tried: Tried, tmp_path: Path) -> None:
@@ -184,6 +193,8 @@ _WAITS = """
 import sys
 from divergraph.execute.child.process import _PROCESSES
 from divergraph.execute.installed import open_executor
+from divergraph.execute.onnx.executor import OnnxRuntimeFactory
+from divergraph.execute.translate.ge.executor import DeviceOpsFactory
 from importers.registry import read_graph
 from pathlib import Path
 path = Path(sys.argv[1])

@@ -17,7 +17,6 @@ import pytest
 from valued_run import kept_values
 
 from divergraph.ask.registry import all_questions
-from divergraph.server.agents.protocol import bounded_answer
 from divergraph.server.agents.tool_table import all_tools
 from graphstore.errors import InputError
 
@@ -122,6 +121,14 @@ async def _session(store: str, folder: Path) -> Session:
     return Session(store, told.instructions or "", tools, answers, errors, long)
 
 
+@pytest.fixture
+def bounded_answer():
+    """The function, imported late: who only collects the tests need not wait for all of MCP."""
+    from divergraph.server.agents import protocol
+
+    return protocol.bounded_answer
+
+
 @needs_mcp
 def test_every_tool_is_called_here_and_only_reads(session):
     assert set(session.tools) == set(all_tools()) == {*WRONG, *ASKED}
@@ -201,7 +208,7 @@ def test_the_workflow_is_short_and_names_each_tool(divergraph):
     assert (HERE.parents[2] / "SKILL.md").read_text(encoding="utf-8") == skill
 
 
-def test_most_is_cut_where_most_is_written():
+def test_most_is_cut_where_most_is_written(bounded_answer):
     path = {"steps": list(range(40))}
     shape = {"steps": ["s" * 30] * 200, "paths": [path], "run": "a"}
     text, cut = bounded_answer(shape, 1500)
@@ -211,7 +218,7 @@ def test_most_is_cut_where_most_is_written():
     assert cut == f"cut: steps (up to 200) show {len(found['steps'])}; ask for less to see the rest"
 
 
-def test_a_list_in_entries_of_one_is_cut_when_a_single_entry_is_left():
+def test_a_list_in_entries_of_one_is_cut_when_a_single_entry_is_left(bounded_answer):
     paths = [{"steps": list(range(40))}, {"steps": list(range(90))}]
     text, cut = bounded_answer({"paths": paths}, 400)
     (path,) = json.loads(text)["paths"]
@@ -222,7 +229,7 @@ def test_a_list_in_entries_of_one_is_cut_when_a_single_entry_is_left():
     )
 
 
-def test_an_answer_that_no_cut_makes_short_is_refused():
+def test_an_answer_that_no_cut_makes_short_is_refused(bounded_answer):
     with pytest.raises(InputError, match="ask for less"):
         bounded_answer({"text": "a" * 100}, 50)
 

@@ -81,15 +81,12 @@ class OnnxRuntimeFactory:
     name = "onnxruntime"
     extra = ""
     packages = ("onnx", "onnxruntime")
+    load = staticmethod(load_onnxruntime)
     options: Mapping[str, str] = PRECISION
 
     def accepts(self, graph: ModelGraph) -> bool:
         """Whether *graph* was read from an ONNX model."""
         return graph.framework is Framework.ONNX
-
-    def load(self) -> None:
-        """Import ONNX Runtime."""
-        load_onnxruntime()
 
     def open(self, path: Path, graph: ModelGraph) -> Executor:
         """The model in *path*."""

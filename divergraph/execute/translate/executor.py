@@ -49,15 +49,12 @@ class TranslatedModelFactory:
 
     extra = ""
     packages = ("onnx", "onnxruntime")
+    load = staticmethod(load_onnxruntime)
     options: Mapping[str, str] = PRECISION
 
     def computes(self, op: Op) -> bool:
         """Every op does."""
         return True
-
-    def load(self) -> None:
-        """Import ONNX Runtime."""
-        load_onnxruntime()
 
     def open(self, path: Path, graph: ModelGraph) -> Executor:
         """As :meth:`open_with`, without options."""

@@ -66,6 +66,7 @@ class DeviceOpsFactory:
     name = "device ops"
     extra = ""
     packages = ("onnx", "onnxruntime")
+    load = staticmethod(load_onnxruntime)
     rows = ROWS
 
     def accepts(self, graph: ModelGraph) -> bool:
@@ -77,10 +78,6 @@ class DeviceOpsFactory:
         return (
             bool(op.outputs) and any(ref is not None for ref in op.inputs) and op.type not in _CALLS
         )
-
-    def load(self) -> None:
-        """Import ONNX Runtime."""
-        load_onnxruntime()
 
     def open(self, path: Path, graph: ModelGraph) -> Executor:
         """The ops of *graph*; nothing is read of *path*."""

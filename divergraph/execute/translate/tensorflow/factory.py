@@ -31,6 +31,7 @@ class TranslatedTensorFlowFactory:
     extra = ""
     rows = ROWS
     packages = ("onnx", "onnxruntime")
+    load = staticmethod(load_onnxruntime)
     options: Mapping[str, str] = {**TensorFlowFactory.options, **PRECISION}
 
     def accepts(self, graph: ModelGraph) -> bool:
@@ -52,10 +53,6 @@ class TranslatedTensorFlowFactory:
     def computes(self, op: Op) -> bool:
         """Whether *op* computes numbers: not state, random numbers, files, queues or texts."""
         return computes(op)
-
-    def load(self) -> None:
-        """Import ONNX Runtime."""
-        load_onnxruntime()
 
     def open(self, path: Path, graph: ModelGraph) -> Executor:
         """The model in *path*; variables, random numbers and batches come with each question."""
