@@ -297,6 +297,20 @@ TRUTH = (X > 0.2).astype(np.float32)
 TRUE = DRAW.integers(0, 2, (3, 4)).astype(np.float32)
 
 
+SORTED = np.argsort(DRAW.random((3, 4)), 1)
+
+
+def scattered(x: np.ndarray, at: np.ndarray, by: np.ndarray) -> np.ndarray:
+    made = x.copy()
+    np.put_along_axis(made, at, by, 1)
+    return made
+
+
+def huber(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    size = np.abs(x - y)
+    return np.where(size < 0.5, size**2, size - 0.25).mean()
+
+
 def spread_out(x: np.ndarray, w: np.ndarray) -> np.ndarray:
     """A transposed convolution with steps of two."""
     made = np.zeros((len(x), w.shape[1], 2 * (x.shape[2] - 1) + w.shape[2]))
@@ -360,6 +374,33 @@ BACK: list[tuple[str, Sequence[Any], Mapping[str, Any], Any, Sequence[int]]] = [
      {"size": [7], "mode": "linear", "align_corners": True},
      lambda x: np.stack([(x[..., at // 2] + x[..., (at + 1) // 2]) / 2 for at in range(7)], -1),
      [0]),
+    # those that follow from the rows of their ways there
+    ("Torch.std", [SMALL, 1], {}, lambda x, axis: x.std(axis, ddof=1), [0]),
+    ("Torch.var", [SMALL, [0, 2]], {"correction": 0}, lambda x, _: x.var((0, 2)), [0]),
+    ("Tensor.norm", [SMALL], {"dim": -1}, lambda x: np.sqrt((x**2).sum(-1)), [0]),
+    ("Torch.logsumexp", [SMALL, -1], {}, lambda x, axis: np.log(np.exp(x).sum(axis)), [0]),
+    ("Torch.amax", [SMALL, 2], {}, lambda x, axis: x.max(axis), [0]),
+    ("Torch.prod", [SMALL + 2, 1], {}, lambda x, axis: x.prod(axis), [0]),
+    ("Torch.erf", [X], {}, np.vectorize(math.erf), [0]),
+    ("Torch.atan", [X], {}, np.arctan, [0]),
+    ("Functional.softsign", [X], {}, lambda x: x / (1 + np.abs(x)), [0]),
+    ("Torch.maximum", [SMALL, OTHER], {}, np.maximum, [0, 1]),
+    ("Tensor.flip", [SMALL, [1, 2]], {}, lambda x, _: x[:, ::-1, ::-1], [0]),
+    ("Torch.roll", [SMALL, 2, 1], {}, np.roll, [0]),
+    ("Tensor.repeat", [SMALL, 1, 2, 1], {}, lambda x, *by: np.tile(x, by), [0]),
+    ("Torch.tril", [SMALL], {}, np.tril, [0]),
+    ("Functional.pad", [SMALL, [1, 2]], {}, lambda x, _: np.pad(x, ((0, 0),) * 2 + ((1, 2),)), [0]),
+    ("Torch.gather", [TRUE, 1, SORTED], {},
+     lambda x, axis, at: np.take_along_axis(x, at, axis), [0]),
+    ("Tensor.scatter", [SHARES, 1, SORTED, real(3, 4)], {},
+     lambda x, axis, at, by: scattered(x, at, by), [0, 3]),
+    ("Functional.instance_norm", [SMALL], {}, lambda x: (x - x.mean(-1, keepdims=True))
+     / np.sqrt(x.var(-1, keepdims=True) + 1e-5), [0]),
+    ("Functional.rms_norm", [SMALL, [4], OTHER[0, 0]], {"eps": 0.1},
+     lambda x, _, w: x / np.sqrt((x**2).mean(-1, keepdims=True) + 0.1) * w, [0, 2]),
+    ("Functional.smooth_l1_loss", [SHARES, OTHER[0] * 2], {"beta": 0.5}, huber, [0]),
+    ("Functional.kl_div", [OTHER[1], SHARES], {"reduction": "sum"},
+     lambda x, y: (y * (np.log(y) - x)).sum(), [0]),
 ]  # fmt: skip
 
 
@@ -396,7 +437,10 @@ OWN: list[tuple[str, Sequence[Any], Any, Sequence[int]]] = [
     ("Functional.linear", [SMALL, real(5, 4), real(5)], lambda x, w, b: x @ w.T + b, [0, 1, 2]),
     ("Tensor.matmul", [real(2, 1, 3, 4), real(3, 4, 2)], np.matmul, [0, 1]),
     ("Functional.cross_entropy", [SCORES, NAMES], logits_loss, [0]),
-]
+    ("Functional.normalize", [SMALL], lambda x: x / np.linalg.norm(x, axis=1, keepdims=True), [0]),
+    ("Functional.cosine_similarity", [OTHER[1], OTHER[0]],
+     lambda x, y: (x * y).sum(1) / np.linalg.norm(x, axis=1) / np.linalg.norm(y, axis=1), [0, 1]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("api", "args", "function", "by"), OWN, ids=[c[0] for c in OWN])

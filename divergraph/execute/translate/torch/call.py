@@ -18,6 +18,9 @@ ROWS = OpRows("pytorch")
 """PyTorch's calls with their rows, by the type of their op in a recorded run."""
 DOCS = "PyTorch documentation, {}"
 
+BACK, OF_PARAMETERS = ".backward", ".parameters_grad"
+"""What ends the type of a call's way back, and of the gradients of a module's parameters."""
+
 TorchRow: TypeAlias = "Callable[[TorchCall], Sequence[str | None]]"
 
 
@@ -45,7 +48,7 @@ class TorchCall:
 
     def __init__(self, piece: Piece) -> None:
         self.piece = piece
-        self.type = piece.op.type.removesuffix(".backward").removesuffix(".parameters_grad")
+        self.type = piece.op.type.removesuffix(BACK).removesuffix(OF_PARAMETERS)
         self._ports = {str(place): at for at, place in enumerate(self._places(ARGUMENTS))}
 
     # tensors
@@ -70,6 +73,14 @@ class TorchCall:
         if not ports:
             raise self.refused(f"has no list of tensors in place {at}")
         return [self.piece.name(port) for port in ports]
+
+    def taken(self) -> dict[str, str]:
+        """The names of the tensors the call took, by place, a module's parameters among them."""
+        return {
+            place: self.piece.name(port)
+            for place, port in self._ports.items()
+            if not place.startswith((GRADIENT, MADE))
+        }
 
     def places(self, at: int) -> list[str]:
         """The places of the elements of a list that has a tensor, such as ``1.0``; of those given

@@ -4,7 +4,6 @@ from divergraph.execute.translate.torch import collectives as collectives
 from divergraph.execute.translate.torch import elementwise as elementwise
 from divergraph.execute.translate.torch import gradients as gradients
 from divergraph.execute.translate.torch import gradients_along_axes as gradients_along_axes
-from divergraph.execute.translate.torch import gradients_of_activations as gradients_of_activations
 from divergraph.execute.translate.torch import gradients_of_layers as gradients_of_layers
 from divergraph.execute.translate.torch import indexing as indexing
 from divergraph.execute.translate.torch import losses as losses
@@ -15,3 +14,6 @@ from divergraph.execute.translate.torch import reductions as reductions
 from divergraph.execute.translate.torch import shaping as shaping
 from divergraph.execute.translate.torch import windows as windows
 from divergraph.execute.translate.torch.call import ROWS as ROWS
+from divergraph.execute.translate.torch.reverse import put_missing_ways_back
+
+put_missing_ways_back()

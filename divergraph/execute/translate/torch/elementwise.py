@@ -362,3 +362,13 @@ def _addc(call: TorchCall) -> Sequence[str]:
     term = call.add(kind, call.operand(1, "tensor1"), call.operand(2, "tensor2"))
     term = _scaled(call, term, call.number(None, "value", 1.0))
     return [call.add("Add", call.operand(0, "input"), term)]
+
+
+def _slopes_by_channel(call: TorchCall) -> str:
+    rank, weight = len(call.shape()), call.tensor(1, "weight")
+    return call.piece.reshape(weight, (1, -1, *(1,) * (rank - 2))) if rank > 1 else weight
+
+
+@row("prelu", source="torch.nn.functional.prelu")
+def _prelu(call: TorchCall) -> Sequence[str]:
+    return [call.add("PRelu", call.tensor(), _slopes_by_channel(call))]

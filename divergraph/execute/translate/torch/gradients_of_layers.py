@@ -8,12 +8,13 @@ import numpy as np
 
 from divergraph.execute.translate.torch.call import TorchCall, row
 from divergraph.execute.translate.torch.losses import IGNORED
-from divergraph.execute.translate.torch.normalising import EPS, normalised
-from divergraph.execute.translate.torch.windows import max_pooled
+from divergraph.execute.translate.torch.windows import along_axes, max_pooled
 from divergraph.execute.translate.windows import SlidingWindows, put_back, seen_by_filters
 
 _SOURCE = "torch.autograd; derivatives of the functions of torch"
 _BEGIN = 2
+_LEAST = 1e-12
+"""What PyTorch divides the gradient of a binary cross entropy by at least."""
 
 
 @row("conv1d.backward", "conv2d.backward", "conv3d.backward", source=_SOURCE)
@@ -75,84 +76,6 @@ def _by_filters(call: TorchCall, over: SlidingWindows, groups: int) -> str:
     return parts[0] if groups == 1 else call.add("Concat", *parts, axis=0)
 
 
-def _normalised_back(
-    call: TorchCall, value: str, gradient: str, axes: Sequence[int], eps: float
-) -> tuple[str, str]:
-    """What is normalised along *axes*, and the gradient by *value*, of that by what is."""
-    normal, root = normalised(call, value, axes, eps)
-    average = call.reduced("ReduceMean", gradient, axes, keep=True)
-    along = call.reduced("ReduceMean", call.add("Mul", gradient, normal), axes, keep=True)
-    rest = call.add("Sub", call.add("Sub", gradient, average), call.add("Mul", normal, along))
-    return normal, call.add("Div", rest, root)
-
-
-@row("layer_norm.backward", source=_SOURCE)
-def _layer_norm_back(call: TorchCall) -> Sequence[str | None]:
-    count, rank = len(call.integers(1, "normalized_shape")), len(call.shape())
-    found = _affine_back(
-        call,
-        call.find(2, "weight"),
-        tuple(range(rank - count, rank)),
-        tuple(range(rank - count)),
-        call.number(4, "eps", EPS),
-    )
-    return call.gradients(found)
-
-
-@row("LayerNorm.parameters_grad", source="torch.nn.LayerNorm")
-def _layer_norm_parameters(call: TorchCall) -> Sequence[str | None]:
-    count, rank = len(call.shape("parameters.weight", "")), len(call.shape())
-    axes, others = tuple(range(rank - count, rank)), tuple(range(rank - count))
-    found = _affine_back(call, call.parameter("weight"), axes, others, EPS)
-    return call.gradients({"weight": found["1"], "bias": found["2"]})
-
-
-def _affine_back(
-    call: TorchCall, weight: str | None, axes: Sequence[int], others: Sequence[int], eps: float
-) -> dict[str, str]:
-    gradient = call.gradient()
-    scaled = gradient if weight is None else call.add("Mul", gradient, weight)
-    normal, by_value = _normalised_back(call, call.tensor(), scaled, axes, eps)
-    by_weight = call.reduced("ReduceSum", call.add("Mul", gradient, normal), others)
-    return {"0": by_value, "1": by_weight, "2": call.reduced("ReduceSum", gradient, others)}
-
-
-@row("batch_norm.backward", source=_SOURCE)
-def _batch_norm_back(call: TorchCall) -> Sequence[str | None]:
-    if not call.flag(5, "training"):
-        raise call.refused("takes what was seen before, of which the dump has only the end")
-    rank = len(call.shape())
-    axes = (0, *range(_BEGIN, rank))
-    weight = call.find(3, "weight")
-    spread = None if weight is None else call.piece.reshape(weight, (1, -1, *(1,) * (rank - 2)))
-    return call.gradients(_affine_back(call, spread, axes, axes, call.number(7, "eps", EPS)))
-
-
-@row("group_norm.backward", source=_SOURCE)
-def _group_norm_back(call: TorchCall) -> Sequence[str | None]:
-    shape, groups = call.shape(), call.integer(1, "num_groups")
-    grouped, by_channel = (shape[0], groups, -1), (1, -1, *(1,) * (len(shape) - _BEGIN))
-    gradient, weight = call.gradient(), call.find(2, "weight")
-    scaled = gradient
-    if weight is not None:
-        scaled = call.add("Mul", gradient, call.piece.reshape(weight, by_channel))
-    value, into = (call.piece.reshape(name, grouped) for name in (call.tensor(), scaled))
-    normal, by_value = _normalised_back(call, value, into, (2,), call.number(4, "eps", EPS))
-    by_value = call.piece.reshape(by_value, shape)
-    others = (0, *range(_BEGIN, len(shape)))
-    product = call.add("Mul", gradient, call.piece.reshape(normal, shape))
-    by_weight = call.reduced("ReduceSum", product, others)
-    by_bias = call.reduced("ReduceSum", gradient, others)
-    return call.gradients({"0": by_value, "1": by_weight, "2": by_bias})
-
-
-@row("cumsum.backward", source=_SOURCE)
-def _cumsum_back(call: TorchCall) -> Sequence[str | None]:
-    wide = call.piece.cast(call.gradient(), np.float64)
-    axis = np.array(call.axis(1, "dim"), np.int64)
-    return call.gradients({"0": call.cast(call.add("CumSum", wide, axis, reverse=1))})
-
-
 @row("topk.backward", "max.backward", "min.backward", "sort.backward", source=_SOURCE)
 def _chosen_back(call: TorchCall) -> Sequence[str | None]:
     """What came in goes to the places that were chosen."""
@@ -206,3 +129,54 @@ def _max_pool_back(call: TorchCall) -> Sequence[str | None]:
     nothing = np.zeros(int(np.prod(call.shape(), dtype=np.int64)))
     total = call.add("ScatterElements", nothing, places, gradient, axis=0, reduction="add")
     return call.gradients({"0": call.piece.reshape(call.cast(total), call.shape())})
+
+
+@row("binary_cross_entropy.backward", source=_SOURCE)
+def _binary_back(call: TorchCall) -> Sequence[str | None]:
+    share, target = call.operand(0, "input"), call.operand(1, "target")
+    rest = call.add("Mul", share, call.add("Sub", call.constant(1.0), share))
+    slope = call.add("Sub", share, target)
+    slope = call.add("Div", slope, call.add("Max", rest, call.constant(_LEAST)))
+    return call.gradients({"0": _averaged(call, slope)})
+
+
+@row("binary_cross_entropy_with_logits.backward", source=_SOURCE)
+def _binary_of_logits_back(call: TorchCall) -> Sequence[str | None]:
+    if call.find(6, "pos_weight") is not None:
+        raise call.refused("weighs what is true")
+    share = call.add("Sigmoid", call.operand(0, "input"))
+    slope = call.add("Sub", share, call.operand(1, "target"))
+    return call.gradients({"0": _averaged(call, slope)})
+
+
+def _averaged(call: TorchCall, slope: str) -> str:
+    """The gradient of losses that were weighed, and added up as the call says."""
+    weight, how = call.find(2, "weight"), call.word(5, "reduction", "mean")
+    result = slope if weight is None else call.add("Mul", slope, weight)
+    count = int(np.prod(call.shape(), dtype=np.int64)) if how == "mean" else 1
+    scaled = call.add("Mul", result, call.constant(1.0 / max(count, 1)))
+    return call.add("Mul", scaled, call.gradient())
+
+
+@row("conv_transpose1d.backward", "conv_transpose2d.backward", "conv_transpose3d.backward",
+     source=_SOURCE)  # fmt: skip
+def _conv_transpose_back(call: TorchCall) -> Sequence[str | None]:
+    """By image, weight and bias; a transposed convolution goes back as a plain one."""
+    image, output, weight = call.shape(), call.gradient_shape(), call.shape(1, "weight")
+    if len(image) != len(output) or call.integer(6, "groups", 1) != 1:
+        raise call.refused("has groups, or no axis of a batch")
+    strides = along_axes(call, call.integers(3, "stride", (1,)))
+    pads = along_axes(call, call.integers(4, "padding", (0,)))
+    dilations = along_axes(call, call.integers(7, "dilation", (1,)))
+    windows = {"pads": pads * 2, "strides": strides, "dilations": dilations}
+    by_image = call.add("Conv", call.gradient(), call.tensor(1, "weight"), **windows)
+    # batch and channels are exchanged: what came in is looked at by the image, as by a filter
+    turned = (1, 0, *range(2, len(image)))
+    seen = call.piece.transpose(call.gradient(), *turned)
+    by = call.piece.transpose(call.tensor(), *turned)
+    swapped = {"pads": pads * 2, "strides": dilations, "dilations": strides}
+    by_weight = call.piece.transpose(call.add("Conv", seen, by, **swapped), *turned)
+    kept = call.piece.ints(*(0,) * len(weight)), call.piece.ints(*weight)
+    by_weight = call.add("Slice", by_weight, *kept)
+    by_bias = call.reduced("ReduceSum", call.gradient(), (0, *range(2, len(output))))
+    return call.gradients({"0": by_image, "1": by_weight, "2": by_bias})

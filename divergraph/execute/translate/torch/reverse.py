@@ -1,0 +1,175 @@
+"""Ways back that follow from the ways there: the nodes of a call's row, in reverse.
+
+A row says what a call computes in a few dozen kinds of ONNX nodes, and each kind has a derivative,
+so that a call with a row has a way back as well (reverse accumulation, the chain rule).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divergraph.execute.translate.contract import KnownTensor
+from divergraph.execute.translate.piece import Operand, Piece
+from divergraph.execute.translate.pieces import made_by
+from divergraph.execute.translate.torch.alone import GRADIENT, MADE, PARAMETER
+from divergraph.execute.translate.torch.call import BACK, OF_PARAMETERS, ROWS, TorchCall
+from divergraph.execute.translate.torch.derivatives import gradients_of
+from graphstore.model import DType, Tensor
+
+if TYPE_CHECKING:
+    from onnx import NodeProto
+
+
+class Reverse:
+    """The way back of ``nodes``, which a row has made for a ``call``."""
+
+    def __init__(self, call: TorchCall, nodes: Sequence[NodeProto]) -> None:
+        self.call = call
+        self.piece: Piece = call.piece
+        self._nodes = nodes
+        made = [name for node in nodes for name in node.output]
+        self._known: dict[str, KnownTensor] = {
+            name: known
+            for name, known in zip(self.piece.names, self.piece.known, strict=True)
+            if known is not None
+        }
+        self._known |= {n: KnownTensor.of(value) for n, value in self.piece.constants.items()}
+        self._known |= made_by(self.piece, made)
+
+    def gradients(self, incoming: Mapping[str, str], wanted: Sequence[str]) -> dict[str, str]:
+        """The gradients by each of *wanted* that has one, of those by what the call made.
+
+        Raises:
+            NotTranslatedError: a node on the way has no derivative.
+        """
+        moving = set(wanted)
+        for node in self._nodes:
+            if moving.intersection(node.input):
+                moving.update(name for name in node.output if self.is_real(name))
+        back = dict(incoming)
+        for node in reversed(self._nodes):
+            if not any(name in back for name in node.output):
+                continue
+            if not moving.intersection(node.input):
+                continue
+            places = [at for at, name in enumerate(node.input) if name in moving]
+            for at, gradient in gradients_of(self, node, back, places).items():
+                name = node.input[at]
+                known = back.get(name)
+                back[name] = gradient if known is None else self.add("Add", known, gradient)
+        return {name: back[name] for name in wanted if name in back}
+
+    def add(self, kind: str, *inputs: Operand, **attrs: Any) -> str:
+        """Add a node with one output and give the output's name."""
+        return self.piece.add(kind, *inputs, **attrs)
+
+    def is_real(self, name: str) -> bool:
+        """Whether a tensor has floats, and so may have a gradient."""
+        return name in self._known and self._known[name].dtype.kind == "f"
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a tensor.
+
+        Raises:
+            NotTranslatedError: it follows only from values.
+        """
+        shape = self._known[name].shape if name in self._known else None
+        if shape is None:
+            raise self.call.refused("has a shape that follows from values")
+        return shape
+
+    def number(self, value: float, like: str) -> str:
+        """A constant of the type of the tensor *like*."""
+        return self.piece.const(np.asarray(value, self._known[like].dtype))
+
+    def zeros(self, like: str) -> str:
+        """Zeros as many as the tensor *like* has elements."""
+        return self.add("Expand", self.number(0.0, like), self.piece.ints(*self.shape(like)))
+
+    def typed(self, gradient: str, like: str) -> str:
+        """*gradient* in the type of the tensor *like*."""
+        return self.piece.cast(gradient, self._known[like].dtype)
+
+    def integers(self, node: NodeProto, at: int) -> tuple[int, ...] | None:
+        """The integers of a constant input; None where it is left out."""
+        name = node.input[at] if at < len(node.input) else ""
+        return tuple(map(int, self.piece.constants[name].ravel())) if name else None
+
+    def summed(self, gradient: str, shape: Sequence[int], like: str) -> str:
+        """*gradient*, of *shape*, added up over what the tensor *like* was spread along."""
+        wanted = self.shape(like)
+        lead = len(shape) - len(wanted)
+        axes = [
+            axis
+            for axis, size in enumerate(shape)
+            if axis < lead or (wanted[axis - lead] == 1 and size != 1)
+        ]
+        if not axes:
+            return gradient
+        wide = self.piece.cast(gradient, np.float64)
+        total = self.add("ReduceSum", wide, self.piece.ints(*axes), keepdims=1)
+        return self.typed(self.piece.reshape(total, wanted), like)
+
+    def all_axes_of(self, node: NodeProto) -> tuple[int, ...]:
+        """The axes along which *node* reduces, counted from the front."""
+        rank, axes = len(self.shape(node.input[0])), self.integers(node, 1)
+        return tuple(range(rank)) if axes is None else tuple(axis % rank for axis in axes)
+
+    def kept(self, node: NodeProto, name: str) -> str:
+        """*name*, of the shape of what *node* reduced to, with the axes that are gone as ones."""
+        axes, shape = self.all_axes_of(node), self.shape(node.input[0])
+        return self.piece.reshape(name, [1 if n in axes else size for n, size in enumerate(shape)])
+
+
+def _way_there(call: TorchCall) -> Sequence[str | None]:
+    """What the row of a call makes; some rows ask for the shape that was recorded."""
+    own, outputs = call.piece.op, list[Tensor]()
+    while call.find(port := f"{MADE}{len(outputs)}") is not None:
+        outputs.append(Tensor(port, DType(call.dtype(port).name), call.shape(port)))
+    call.piece.op = replace(own, type=call.type, outputs=tuple(outputs) or own.outputs)
+    try:
+        return ROWS.entries[call.type].row(call.piece)
+    finally:
+        call.piece.op = own
+
+
+def back_by_its_row(call: TorchCall) -> Sequence[str | None]:
+    """The way back of a call that has a row: by the tensors of floats it took, or a module's
+    parameters.
+
+    Raises:
+        NotTranslatedError: a node of the row has no derivative.
+    """
+    made = _way_there(call)
+    incoming = {
+        name: gradient
+        for at, name in enumerate(made)
+        if name and (gradient := call.find(f"{GRADIENT}{at}")) is not None
+    }
+    reverse = Reverse(call, tuple(call.piece.nodes))
+    is_of_parameters = call.piece.op.type.endswith(OF_PARAMETERS)
+    wanted = {
+        place.removeprefix(PARAMETER): name
+        for place, name in call.taken().items()
+        if reverse.is_real(name) and place.startswith(PARAMETER) == is_of_parameters
+    }
+    found = reverse.gradients(incoming, list(wanted.values()))
+    # A node of autograd numbers what may have a gradient; by argument it has the argument's place.
+    numbered = call.is_by_argument or is_of_parameters
+    places = wanted if numbered else {str(at): name for at, name in enumerate(wanted.values())}
+    return call.gradients({place: found[name] for place, name in places.items() if name in found})
+
+
+def put_missing_ways_back() -> None:
+    """Give each row of PyTorch's table that has no way back the one that follows from it."""
+    for name, entry in tuple(ROWS.entries.items()):
+        is_back = name.endswith((BACK, OF_PARAMETERS))
+        for end in () if is_back else (BACK, OF_PARAMETERS):
+            if name + end not in ROWS:
+                ROWS.row(name + end, source=f"the derivative of: {entry.source}")(
+                    lambda piece: back_by_its_row(TorchCall(piece))
+                )
