@@ -4,7 +4,7 @@ from divergraph.execute.translate.torch import collectives as collectives
 from divergraph.execute.translate.torch import elementwise as elementwise
 from divergraph.execute.translate.torch import gradients as gradients
 from divergraph.execute.translate.torch import gradients_along_axes as gradients_along_axes
-from divergraph.execute.translate.torch import gradients_of_layers as gradients_of_layers
+from divergraph.execute.translate.torch import gradients_of_choices as gradients_of_choices
 from divergraph.execute.translate.torch import indexing as indexing
 from divergraph.execute.translate.torch import losses as losses
 from divergraph.execute.translate.torch import matrices as matrices

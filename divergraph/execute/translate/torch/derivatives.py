@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from divergraph.execute.translate.torch.derivatives_of_convolutions import (
+    of_convolution,
+    of_transposed,
+)
 from divergraph.execute.translate.torch.slopes import SLOPES, attribute
 
 if TYPE_CHECKING:
@@ -231,6 +235,8 @@ _RULES: Mapping[str, _Rule] = {
         _reduced,
     ),
     "CumSum": _cumsum,
+    "Conv": of_convolution,
+    "ConvTranspose": of_transposed,
     **dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze", "Flatten"), _reshaped),
     "Expand": lambda _back, _node, gradient: {0: gradient},
     "Concat": _concat,

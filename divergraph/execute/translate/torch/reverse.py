@@ -145,12 +145,15 @@ def back_by_its_row(call: TorchCall) -> Sequence[str | None]:
         NotTranslatedError: a node of the row has no derivative.
     """
     made = _way_there(call)
-    incoming = {
-        name: gradient
-        for at, name in enumerate(made)
-        if name and (gradient := call.find(f"{GRADIENT}{at}")) is not None
-    }
     reverse = Reverse(call, tuple(call.piece.nodes))
+    incoming = {}
+    for at, name in enumerate(made):
+        if not name or (gradient := call.find(f"{GRADIENT}{at}")) is None:
+            continue
+        # With arguments changed to try a cause, onnx would end the process over such sizes.
+        if reverse.shape(name) != call.gradient_shape(at):
+            raise call.refused(f"has a gradient of {call.gradient_shape(at)}")
+        incoming[name] = gradient
     is_of_parameters = call.piece.op.type.endswith(OF_PARAMETERS)
     wanted = {
         place.removeprefix(PARAMETER): name
@@ -158,10 +161,13 @@ def back_by_its_row(call: TorchCall) -> Sequence[str | None]:
         if reverse.is_real(name) and place.startswith(PARAMETER) == is_of_parameters
     }
     found = reverse.gradients(incoming, list(wanted.values()))
+    places = [place for place, name in wanted.items() if name in found]
     # A node of autograd numbers what may have a gradient; by argument it has the argument's place.
-    numbered = call.is_by_argument or is_of_parameters
-    places = wanted if numbered else {str(at): name for at, name in enumerate(wanted.values())}
-    return call.gradients({place: found[name] for place, name in places.items() if name in found})
+    is_own = call.is_by_argument or is_of_parameters
+    names = places if is_own else [str(at) for at in range(len(places))]
+    return call.gradients(
+        {name: found[wanted[place]] for name, place in zip(names, places, strict=True)}
+    )
 
 
 def put_missing_ways_back() -> None:

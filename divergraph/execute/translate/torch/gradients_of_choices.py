@@ -1,4 +1,4 @@
-"""Ways back of convolutions, normalisations, lookups and losses."""
+"""Ways back of what chooses, and of losses of probabilities."""
 
 from __future__ import annotations
 
@@ -8,72 +8,12 @@ import numpy as np
 
 from divergraph.execute.translate.torch.call import TorchCall, row
 from divergraph.execute.translate.torch.losses import IGNORED
-from divergraph.execute.translate.torch.windows import along_axes, max_pooled
-from divergraph.execute.translate.windows import SlidingWindows, put_back, seen_by_filters
+from divergraph.execute.translate.torch.windows import max_pooled
 
 _SOURCE = "torch.autograd; derivatives of the functions of torch"
 _BEGIN = 2
 _LEAST = 1e-12
 """What PyTorch divides the gradient of a binary cross entropy by at least."""
-
-
-@row("conv1d.backward", "conv2d.backward", "conv3d.backward", source=_SOURCE)
-def _conv_back(call: TorchCall) -> Sequence[str | None]:
-    """By image, weight and bias: the node of a convolution has them in this order."""
-    image, filters, made = call.shape(), call.shape(1, "weight"), call.gradient_shape()
-    if len(image) != len(filters) or isinstance(call.argument(4, "padding"), str):
-        raise call.refused("has no axis of a batch, or pads by a word")
-    axes = len(image) - _BEGIN
-
-    def along(at: int, keyword: str, default: int) -> tuple[int, ...]:
-        found = call.integers(at, keyword, (default,))
-        return found if len(found) == axes else found * axes
-
-    pads = along(4, "padding", 0)
-    over = SlidingWindows(
-        filters[_BEGIN:], along(3, "stride", 1), along(5, "dilation", 1), pads, pads, made[_BEGIN:]
-    )
-    # With attributes that were changed to try a cause, onnx would end the process over such sizes.
-    if over.out != _windows(image[_BEGIN:], over):
-        raise call.refused(f"has a gradient of {over.out} windows, not {_windows(image[2:], over)}")
-    groups = call.integer(6, "groups", 1)
-    gradient = call.gradient()
-    found = {"0": put_back(*(call.piece, gradient, call.tensor(1, "weight"), over),
-                           image[_BEGIN:], groups)}  # fmt: skip
-    found["1"] = _by_filters(call, over, groups)
-    found["2"] = call.reduced("ReduceSum", gradient, (0, *range(_BEGIN, len(image))))
-    return call.gradients(found)
-
-
-def _windows(sizes: Sequence[int], over: SlidingWindows) -> tuple[int, ...]:
-    """How many windows fit on an image."""
-    return tuple(
-        (size + 2 * pad - dilation * (kernel - 1) - 1) // max(stride, 1) + 1
-        for size, pad, dilation, kernel, stride in zip(
-            sizes, over.begin, over.dilations, over.size, over.strides, strict=True
-        )
-    )
-
-
-def _by_filters(call: TorchCall, over: SlidingWindows, groups: int) -> str:
-    """The gradient by the weight, group by group: batch and channels are exchanged, so that the
-    batch is what is added up."""
-    turned = (1, 0, *range(_BEGIN, len(call.shape())))
-    parts = []
-    images, gradients = (
-        call.piece.add_many("Split", groups, name, axis=1, num_outputs=groups)
-        for name in (call.tensor(), call.gradient())
-    )
-    for image, gradient in zip(images, gradients, strict=True):
-        seen = seen_by_filters(
-            call.piece,
-            call.piece.transpose(image, *turned),
-            call.piece.transpose(gradient, *turned),
-            over,
-            1,
-        )
-        parts.append(call.piece.transpose(seen, *turned))
-    return parts[0] if groups == 1 else call.add("Concat", *parts, axis=0)
 
 
 @row("topk.backward", "max.backward", "min.backward", "sort.backward", source=_SOURCE)
@@ -156,27 +96,3 @@ def _averaged(call: TorchCall, slope: str) -> str:
     count = int(np.prod(call.shape(), dtype=np.int64)) if how == "mean" else 1
     scaled = call.add("Mul", result, call.constant(1.0 / max(count, 1)))
     return call.add("Mul", scaled, call.gradient())
-
-
-@row("conv_transpose1d.backward", "conv_transpose2d.backward", "conv_transpose3d.backward",
-     source=_SOURCE)  # fmt: skip
-def _conv_transpose_back(call: TorchCall) -> Sequence[str | None]:
-    """By image, weight and bias; a transposed convolution goes back as a plain one."""
-    image, output, weight = call.shape(), call.gradient_shape(), call.shape(1, "weight")
-    if len(image) != len(output) or call.integer(6, "groups", 1) != 1:
-        raise call.refused("has groups, or no axis of a batch")
-    strides = along_axes(call, call.integers(3, "stride", (1,)))
-    pads = along_axes(call, call.integers(4, "padding", (0,)))
-    dilations = along_axes(call, call.integers(7, "dilation", (1,)))
-    windows = {"pads": pads * 2, "strides": strides, "dilations": dilations}
-    by_image = call.add("Conv", call.gradient(), call.tensor(1, "weight"), **windows)
-    # batch and channels are exchanged: what came in is looked at by the image, as by a filter
-    turned = (1, 0, *range(2, len(image)))
-    seen = call.piece.transpose(call.gradient(), *turned)
-    by = call.piece.transpose(call.tensor(), *turned)
-    swapped = {"pads": pads * 2, "strides": dilations, "dilations": strides}
-    by_weight = call.piece.transpose(call.add("Conv", seen, by, **swapped), *turned)
-    kept = call.piece.ints(*(0,) * len(weight)), call.piece.ints(*weight)
-    by_weight = call.add("Slice", by_weight, *kept)
-    by_bias = call.reduced("ReduceSum", call.gradient(), (0, *range(2, len(output))))
-    return call.gradients({"0": by_image, "1": by_weight, "2": by_bias})
