@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from graphstore.own_python import own_environment, own_python
@@ -28,7 +28,7 @@ class ChildProcess:
     does, however that ends.
     """
 
-    def __init__(self, module: str, *arguments: str, inherited: Sequence[int] = ()) -> None:
+    def __init__(self, module: str, *arguments: str) -> None:
         self._ending = threading.Lock()
         self._said, writing_end = os.pipe()
         if hasattr(os, "set_blocking"):  # nobody reads it while the child lives
@@ -41,7 +41,6 @@ class ChildProcess:
                 stderr=writing_end,
                 env=own_environment(),
                 start_new_session=True,  # Ctrl-C is for us: we end it
-                pass_fds=inherited,
             )
         except BaseException:
             os.close(self._said)

@@ -10,6 +10,7 @@ import ctypes
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ _MAX_DB_SIZE = 2**36
 _SMALLEST_DB_SIZE = 2**30
 _MOST_BUFFER_POOL = 2**31
 DOUBT = "is the disk full, or the file damaged or made by another version?"
+_MAGIC, _HEAD = b"LBUG", 12
+"""What a file begins with: four letters and the version of its form, 8 bytes. Engines read older
+forms; an older engine refuses a newer one, and knows no way back."""
 
 
 def open_file(
@@ -116,3 +120,35 @@ def give_back() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
+
+
+def engine_name() -> str:
+    """The engine that is installed, and its version."""
+    return f"ladybug {version('ladybug')}"
+
+
+def check_form(path: Path, writer: str | None) -> None:
+    """Return if the installed engine can read a database file that *writer*, if anybody knows,
+    wrote; of what is none it says so itself.
+
+    Raises:
+        StoreError: a newer engine wrote it.
+    """
+    import ladybug
+
+    form = None if writer == engine_name() else _form(path)
+    if form is not None and form > int(ladybug.storage_version):
+        raise StoreError(
+            f"{writer or 'a newer version of ladybug'} wrote it; {engine_name()}, which is "
+            "installed, cannot read it",
+            where=str(path),
+            hint="nothing is damaged: ask with that engine, or `divergraph backup` with it and "
+            "`restore` here",
+        )
+
+
+def _form(path: Path) -> int | None:
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    whole = len(head) == _HEAD and head.startswith(_MAGIC)
+    return int.from_bytes(head[len(_MAGIC) :], "little") if whole else None

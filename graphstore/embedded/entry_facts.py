@@ -1,7 +1,7 @@
-"""What an entry's folder name and manifest say, without opening its database.
+"""What an entry's folder name and manifest say, without reading its tables.
 
-The folder's name is the entry's name. The database may say another one: the name (and for
-a graph the time) it was written with, which ``written`` in the manifest keeps where it is
+The folder's name is the entry's name. The tables may say another one: the name (and for
+a graph the time) they were written with, which ``written`` in the manifest keeps where it is
 not that of ``run`` or ``info``.
 """
 
@@ -13,7 +13,7 @@ from graphstore.contract import GraphInfo
 from graphstore.cypher.targets import TargetKeys
 from graphstore.embedded.disk import SET_ASIDE, DamagedStoreError
 from graphstore.embedded.folders import Entry
-from graphstore.embedded.shared_databases import MANIFEST
+from graphstore.embedded.shared_tables import MANIFEST
 from graphstore.model import Run
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
@@ -21,7 +21,7 @@ from graphstore.schema.codec import plain_text
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What the database of an entry says of it: its name, and when a graph was imported."""
+    """What the tables of an entry say of it: its name, and when a graph was imported."""
 
     name: str
     created: str
@@ -29,7 +29,7 @@ class Written:
 
 def entry_run(entry: Entry) -> Run:
     """The run of an entry, under its name of now."""
-    # The manifest is the only place of the record: runs are listed without opening a database.
+    # The manifest is the only place of the record: runs are listed without reading tables.
     try:
         run = codec.decoded(Run, entry.manifest["run"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -46,7 +46,7 @@ def entry_info(entry: Entry) -> GraphInfo:
 
 
 def entry_place(entry: Entry) -> TargetKeys:
-    """Where the rows of an entry are in its database."""
+    """Where the rows of an entry are in its tables."""
     try:
         device = entry.manifest["device"]
         if entry.kind == "graphs":
@@ -66,7 +66,7 @@ def entry_place(entry: Entry) -> TargetKeys:
 
 
 def as_written(entry: Entry) -> Written:
-    """What the database says."""
+    """What the tables say."""
     try:
         facts = entry.manifest["run" if entry.kind == "runs" else "info"]
         return Written(**entry.manifest.get("written", {k: facts[k] for k in ("name", "created")}))
@@ -75,7 +75,7 @@ def as_written(entry: Entry) -> Written:
 
 
 def is_as_written(entry: Entry) -> bool:
-    """True if the database says of the entry what is true now."""
+    """True if the tables say of the entry what is true now."""
     created = (entry_run if entry.kind == "runs" else entry_info)(entry).created
     return as_written(entry) == Written(entry.name, created)
 

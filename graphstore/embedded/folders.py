@@ -1,14 +1,13 @@
 """The folders of an embedded store: complete entries only, whenever a process dies.
 
 ``<root>/store.json`` says the schema version. ``<root>/runs/<name>/`` and
-``<root>/graphs/<name>/`` hold ``manifest.json``, the tables and the database file it names; those
-of runs kept together are in ``<root>/shared/``, see :mod:`graphstore.embedded.shared_databases`.
-The tables are the entry, see :mod:`graphstore.embedded.table_files`; the database follows. The
-folder's name is the entry's name: renaming an entry is renaming its folder, and what the
-manifest and the database say of the name is what it was when they were written. A new
-entry is written in ``<root>/.writing-...`` and renamed into place; replacing one adds a
-second database file and then swaps the manifest, so there is the old or the new entry at
-every moment.
+``<root>/graphs/<name>/`` hold ``manifest.json`` and the tables it names; those of runs kept
+together are in ``<root>/shared/``, see :mod:`graphstore.embedded.shared_tables`. Databases of the
+engine are made of them, see :mod:`graphstore.embedded.views`; earlier versions kept a database in
+their place. The folder's name is the entry's name: renaming an entry is renaming its folder, and
+what the manifest and the tables say of the name is what it was when they were written. A new entry
+is written in ``<root>/.writing-...`` and renamed into place; replacing one adds a second folder of
+tables and then swaps the manifest, so there is the old or the new entry at every moment.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from errno import EACCES, ENOSPC, ENOTDIR, EROFS
@@ -31,16 +30,14 @@ from graphstore.embedded.disk import (
     alone,
     draft_folder,
     draft_path,
-    file_crc32,
-    file_sha256,
+    is_as_written,
     os_errors,
     read_json,
     remove_draft,
     sync,
     write_json,
 )
-from graphstore.embedded.engine_version import engine_name
-from graphstore.embedded.shared_databases import (
+from graphstore.embedded.shared_tables import (
     MANIFEST,
     SHARED,
     is_shared_name,
@@ -57,7 +54,7 @@ from graphstore.schema.tables import SCHEMA_VERSION, check_version
 STORE = "store.json"
 KINDS = ("runs", "graphs")
 _LEAST_FREE = 2**20
-"""Bytes a disk must have left: with next to none, the database ends the whole process."""
+"""Bytes a disk must have left before anything is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,85 +69,43 @@ class Entry:
 
     @property
     def shared(self) -> str | None:
-        """The name of the database it shares with other runs; None if it has its own."""
+        """The name of the tables it shares with other runs; None if it has its own."""
         name = self.manifest.get("shared")
         return None if name is None else str(name)
 
     @property
-    def engine(self) -> str | None:
-        """The engine that wrote the database, with its version; None if nobody knows."""
-        name = self.manifest.get("engine")
-        return None if name is None else str(name)
-
-    @property
     def home(self) -> Path:
-        """The folder of the database file."""
+        """The folder of the tables."""
         return self.folder if self.shared is None else self.folder.parents[1] / SHARED / self.shared
 
     @property
-    def database(self) -> Path:
-        """The database file."""
-        return self.home / str(self.manifest["database"])
-
-    @property
     def tables(self) -> TableFiles | None:
-        """The tables that the database follows from; None if an earlier version wrote it.
+        """The tables; None if an earlier version wrote a database in their place.
 
         Raises:
             StoreError: the manifest that names them cannot be read.
         """
         manifest = self.manifest if self.shared is None else read_json(self.home / MANIFEST)
-        return TableFiles.of(self.home, manifest)
+        tables = TableFiles.of(self.home, manifest)
+        if tables is None and "database" not in self.manifest:
+            raise DamagedStoreError("names no tables", where=str(self.home / MANIFEST))
+        return tables
 
     @property
-    def is_older(self) -> bool:
-        """True if its database lacks tables that are written now."""
-        return bool(self.manifest["schema"] != SCHEMA_VERSION)
+    def database(self) -> Path:
+        """The database file of an entry without tables."""
+        return self.home / str(self.manifest["database"])
 
-    def is_whole(self) -> bool:
-        """True if the database file is there in its full length."""
-        try:
-            return self.database.stat().st_size == self.manifest.get("bytes")
-        except OSError:
-            return False
+    def damaged(self) -> list[Path]:
+        """Its files that are not what was written.
 
-    def is_unchanged(self) -> bool:
-        """True if the database file is, byte for byte, the one that was written.
-
-        A file is read once more only if the system says that somebody touched it since, or after
-        :func:`forget_read`.
+        Raises:
+            StoreError: the manifest that names them cannot be read.
         """
-        if not self.is_whole():
-            return False
-        with os_errors("read", self.database), suppress(FileNotFoundError):
-            key = self._identity()
-            if key not in _READ:
-                _READ[key] = self._has_its_checksum()
-            return _READ[key]
-        return False
-
-    def _has_its_checksum(self) -> bool:
-        if "crc32" in self.manifest:
-            return bool(file_crc32(self.database) == self.manifest["crc32"])
-        return file_sha256(self.database) == self.manifest.get("sha256")  # of earlier versions
-
-    def _identity(self) -> tuple[object, ...]:
-        status = self.database.stat()
-        times = (status.st_mtime_ns, status.st_ctime_ns)
-        written = (self.manifest.get("crc32"), self.manifest.get("sha256"))
-        return (status.st_dev, status.st_ino, *times, status.st_size, *written)
-
-
-_READ: dict[tuple[object, ...], bool] = {}
-"""Whether files were found right that this process has read whole, by all that shows a change.
-
-Not kept on the disk: what a disk loses by itself changes no times, and the next process finds it.
-"""
-
-
-def forget_read() -> None:
-    """Have every file read anew."""
-    _READ.clear()
+        tables = self.tables
+        if tables is not None:
+            return list(tables.damaged())
+        return [] if is_as_written(self.database, self.manifest) else [self.database]
 
 
 class StoreFolder:
@@ -234,11 +189,11 @@ class StoreFolder:
             except (FileNotFoundError, NotADirectoryError):
                 return None
         manifest = read_json(path)
-        if not isinstance(manifest.get("database"), str):
-            raise DamagedStoreError("names no database file", where=str(path), hint=_DAMAGED)
+        if not (isinstance(manifest.get("database"), str) or {"tables", "shared"} & {*manifest}):
+            raise DamagedStoreError("names no tables", where=str(path), hint=_DAMAGED)
         check_version(manifest.get("schema"), str(path))
         if not is_shared_name(manifest.get("shared")):
-            raise StoreError("names no shared database", where=str(path), hint=_DAMAGED)
+            raise StoreError("names no shared tables", where=str(path), hint=_DAMAGED)
         return Entry(kind, name, folder, manifest, (status.st_ino, status.st_mtime_ns))
 
     @contextmanager
@@ -264,8 +219,7 @@ class StoreFolder:
         replace: bool = False,
         stamps: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
-        """Make *written* (a folder from :meth:`writing` with one database file, and the tables it
-        follows from unless it is derived itself) the entry.
+        """Make *written* (a folder from :meth:`writing` with tables) the entry.
 
         Processes that publish at once do so one after the other. With *stamps*, by name, only an
         entry that still has its stamp is replaced.
@@ -276,24 +230,15 @@ class StoreFolder:
         """
         target = self.root / kind / name
         with os_errors("write", target):
-            database = next(path for path in written.iterdir() if path.suffix == ".lbug")
-            sync(database)
-            if (written / TABLES).is_dir():
-                manifest = {**manifest, "tables": manifest_of(written / TABLES)}
-            manifest = {
-                "schema": SCHEMA_VERSION,
-                "engine": engine_name(),
-                **manifest,
-                "bytes": database.stat().st_size,
-                "crc32": file_crc32(database),
-            }
+            tables = manifest_of(written / TABLES)
+            manifest = {"schema": SCHEMA_VERSION, **manifest, "tables": tables}
             with alone(self.root):
-                self._mark_older(kind)
+                self._mark_older()
                 self._check_free(kind, name, replace, stamps or {})
                 if target.exists():
-                    self._swap(target, database, manifest)
+                    self._swap(target, written, manifest)
                     return
-                write_json(written / MANIFEST, {**manifest, "database": database.name})
+                write_json(written / MANIFEST, manifest)
                 share_as(self.root, written)
                 sync(written)
                 written.rename(target)
@@ -307,8 +252,7 @@ class StoreFolder:
         replace: bool = False,
         stamps: Mapping[str, tuple[int, int]] | None = None,
     ) -> tuple[str, ...]:
-        """Make runs by name of *written*, whose one database file is that of all of them; as
-        :meth:`publish`.
+        """Make runs by name of *written*, whose tables are those of all; as :meth:`publish`.
 
         Returns the names that were taken since a moment: there is no such run.
         """
@@ -324,7 +268,7 @@ class StoreFolder:
             share_as(self.root, written)
             published = []
             with alone(self.root):
-                self._mark_older("runs")
+                self._mark_older()
                 publish_shared(self.root, written, shared)
                 for name, draft in drafts.items():
                     target = self.root / "runs" / name
@@ -383,31 +327,13 @@ class StoreFolder:
                         stamps[path.parent] = (status.st_ino, status.st_mtime_ns)
         return stamps
 
-    def scratch(self) -> list[Path]:
-        """The folders of derived databases; they can be made again."""
-        with os_errors("read", self.root):
-            return sorted((self.root / "scratch").glob("*"))
-
-    def drop_scratch(self, keep: Collection[str] = ()) -> None:
-        """Remove the derived databases but those named in *keep*."""
-        with os_errors("write", self.root / "scratch"):
-            made_in(self.root, self.root / "scratch")
-            for path in self.scratch():
-                if path.name not in keep:
-                    shutil.rmtree(path, ignore_errors=True)
-
-    def _swap(self, target: Path, database: Path, manifest: dict[str, Any]) -> None:
-        token = _token()
-        name, tables = f"graph-{token}.lbug", f"{TABLES}-{token}"
-        database.rename(target / name)
-        fresh = database.parent / MANIFEST
-        if "tables" in manifest:
-            (database.parent / TABLES).rename(target / tables)
-            share_as(self.root, target / tables)
-            manifest = {**manifest, "tables": {**manifest["tables"], "folder": tables}}
-        write_json(fresh, {**manifest, "database": name})
-        share_as(self.root, fresh, target / name)
-        self._take_over(target, fresh, name, tables)
+    def _swap(self, target: Path, written: Path, manifest: dict[str, Any]) -> None:
+        tables = f"{TABLES}-{secrets.token_hex(4)}"
+        (written / TABLES).rename(target / tables)
+        fresh = written / MANIFEST
+        write_json(fresh, {**manifest, "tables": {**manifest["tables"], "folder": tables}})
+        share_as(self.root, fresh, target / tables)
+        self._take_over(target, fresh, tables)
 
     def _take_over(self, target: Path, fresh: Path, *new: str) -> None:
         """Let the manifest *fresh* be that of *target*, with these *new* files there."""
@@ -441,9 +367,9 @@ class StoreFolder:
             made_in(self.root, self.root / kind)
         self.mark()
 
-    def _mark_older(self, kind: str) -> None:
-        """Say of an older store that it has new entries, too; what is derived is none."""
-        if kind in KINDS and self.version() != SCHEMA_VERSION:
+    def _mark_older(self) -> None:
+        """Say of an older store that it has new entries, too."""
+        if self.version() != SCHEMA_VERSION:
             self.mark()
 
     def mark(self) -> None:
@@ -457,7 +383,3 @@ class StoreFolder:
 
 _DAMAGED = f"the store is damaged here; {SET_ASIDE}"
 _LOST = "`divergraph store repair --set-aside` makes it again"
-
-
-def _token() -> str:
-    return secrets.token_hex(4)

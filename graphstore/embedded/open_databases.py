@@ -1,8 +1,9 @@
-"""The databases a store has open: one of each entry, and of several together."""
+"""The views a store has open: one of each entry, and of several together."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,16 +11,15 @@ from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.entry_facts import is_as_written, what
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.query_process import QueryProcesses
-from graphstore.embedded.scratch import Scratch
-from graphstore.errors import UnknownNameError
+from graphstore.embedded.views import View, Views
+from graphstore.errors import StoreError, UnknownNameError
 
 
 def _are_all_of_one(entries: list[Entry]) -> bool:
-    """True if *entries* share a database that says the same of them, and of nothing else."""
+    """True if *entries* share tables that say the same of them, and of nothing else."""
     first = entries[0]
     return (
         first.shared is not None
-        and not first.is_older
         and first.manifest.get("together") == len(entries)
         and all(entry.shared == first.shared and is_as_written(entry) for entry in entries)
     )
@@ -27,72 +27,82 @@ def _are_all_of_one(entries: list[Entry]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """An open *database*, the entry whose file it reads, and what changes if it is replaced."""
+    """An open *database*, and the view whose file it reads."""
 
-    stamp: tuple[int, int]
-    source: Entry
+    stamp: object
+    view: View
     database: ReadDatabase
-
-    def is_unchanged(self) -> bool:
-        """True if it is still what was written."""
-        return self.source.is_unchanged()
 
 
 class OpenDatabases:
-    """Opens the databases of the entries of *folder* and keeps them open; for all threads.
+    """Opens the *views* of the entries of *folder* and keeps them open; for all threads."""
 
-    Those that must be made first, of other names or of several entries, are in *scratch*.
-    """
-
-    def __init__(self, folder: StoreFolder, scratch: Scratch) -> None:
+    def __init__(self, folder: StoreFolder, views: Views) -> None:
         self._folder = folder
-        self._scratch = scratch
+        self._views = views
         self._lock = threading.RLock()
-        self._open: dict[Path, _Opened] = {}
+        self._open: dict[Path | str, _Opened] = {}
         self._apart: dict[ReadDatabase, QueryProcesses] = {}
         self._replaced: list[ReadDatabase] = []
 
     def of(self, entry: Entry) -> ReadDatabase:
-        """The database of an entry; opened anew if the entry was replaced.
+        """The database of what shares its tables with an entry; opened anew if it was replaced.
 
         Raises:
             UnknownNameError: the entry is gone since a moment.
-            StoreError: neither its database nor its tables are what was written.
+            StoreError: its tables are not what was written, and there is no view of them.
         """
-        with self._lock:
-            # a shared one is never replaced
-            stamp = entry.stamp if entry.shared is None else (0, 0)
-            opened = self._open.get(entry.home)
-            if opened is not None and opened.stamp == stamp and opened.is_unchanged():
-                return opened.database
-            self.forget(entry.home)
-            # The engine is given nothing else: of some bytes that changed it makes a wrong answer.
-            if not entry.is_unchanged():
-                # perhaps it was replaced since its manifest was read
-                fresh = self._folder.entry(entry.kind, entry.name)
-                if fresh is None:
-                    raise UnknownNameError(what(entry), entry.name)
-                if fresh.stamp != entry.stamp:
-                    return self.of(fresh)
-            source = self._scratch.readable(entry)
-            database = ReadDatabase(source.database)
-            self._open[entry.home] = _Opened(stamp, source, database)
-            return database
+        # shared tables are never replaced
+        stamp = entry.stamp if entry.shared is None else None
+        return self._of(entry, entry.home, stamp, self._views.of)
 
     def named(self, entry: Entry) -> ReadDatabase:
-        """That of an entry alone, or a copy where it shares one, got another name since, or lacks
-        tables."""
-        alone = entry.shared is None and is_as_written(entry) and not entry.is_older
-        return self.of(entry if alone else self._scratch.named(entry, self.of))
+        """That of an entry alone, under the name it has."""
+        if entry.shared is None and is_as_written(entry):
+            return self.of(entry)
+        return self._of(entry, str(entry.folder), entry.stamp, self._views.named)
 
     def of_all(self, entries: list[Entry]) -> ReadDatabase:
         """A database of one or more entries, under the names they have."""
+        if len(entries) == 1:
+            return self.named(entries[0])
+        if _are_all_of_one(entries):
+            return self.of(entries[0])
+        stamps = [(entry.folder, entry.stamp) for entry in entries]
+        try:
+            return self._opened("", stamps, lambda: self._views.merged(entries))
+        except StoreError:
+            for entry in entries:  # perhaps one was replaced or deleted since it was listed
+                fresh = self._folder.entry(entry.kind, entry.name)
+                if fresh is None or fresh.stamp != entry.stamp:
+                    raise UnknownNameError(what(entry), entry.name) from None
+            raise
+
+    def _of(
+        self, entry: Entry, key: Path | str, stamp: object, make: Callable[[Entry], View]
+    ) -> ReadDatabase:
+        try:
+            return self._opened(key, stamp, lambda: make(entry))
+        except StoreError:
+            # perhaps it was replaced since its manifest was read
+            fresh = self._folder.entry(entry.kind, entry.name)
+            if fresh is None:
+                raise UnknownNameError(what(entry), entry.name) from None
+            if fresh.stamp == entry.stamp:
+                raise
+            return self._of(fresh, key if fresh.shared is None else fresh.home, fresh.stamp, make)
+
+    def _opened(self, key: Path | str, stamp: object, make: Callable[[], View]) -> ReadDatabase:
         with self._lock:
-            if len(entries) == 1:
-                return self.named(entries[0])
-            if _are_all_of_one(entries):
-                return self.of(entries[0])
-            return self.of(self._scratch.merged(entries, self.of))
+            opened = self._open.get(key)
+            # The engine is given nothing else: of some bytes that changed it makes a wrong answer.
+            if opened is not None and opened.stamp == stamp and opened.view.is_unchanged():
+                return opened.database
+            self.forget(key)
+            view = make()
+            database = ReadDatabase(view.database)
+            self._open[key] = _Opened(stamp, view, database)
+            return database
 
     def apart(self, database: ReadDatabase) -> QueryProcesses:
         """Processes that read the file of an open *database*, for questions of users."""
@@ -101,10 +111,10 @@ class OpenDatabases:
                 self._apart[database] = QueryProcesses(database.path)
             return self._apart[database]
 
-    def forget(self, folder: Path) -> None:
-        """Open the database of the entry in *folder* anew when it is asked for."""
+    def forget(self, key: Path | str) -> None:
+        """Open the database of the entry in the folder *key* anew when it is asked for."""
         with self._lock:
-            opened = self._open.pop(folder, None)
+            opened = self._open.pop(key, None)
             if opened is not None:
                 # Another thread may be reading it; closing would end its query. Files of replaced
                 # entries stay readable while they are open.
@@ -126,6 +136,6 @@ class OpenDatabases:
             self._apart.clear()
             for database in [*self._replaced, *(opened.database for opened in self._open.values())]:
                 database.close()
-            self._scratch.close()
+            self._views.close()
             self._replaced.clear()
             self._open.clear()

@@ -11,18 +11,19 @@ from graphstore.embedded.disk import (
     DamagedStoreError,
     abandoned_drafts,
     alone,
+    forget_read,
     os_errors,
     remove_draft,
     sync,
 )
-from graphstore.embedded.engine_version import engine_name, is_own_form
+from graphstore.embedded.engine import check_form, engine_name
 from graphstore.embedded.entry_facts import as_written, entry_place, is_as_written, what
-from graphstore.embedded.folders import KINDS, STORE, Entry, StoreFolder, forget_read
+from graphstore.embedded.folders import KINDS, STORE, Entry, StoreFolder
 from graphstore.embedded.memory_files import damaged_memory
 from graphstore.embedded.outline_files import PATTERN, is_sound
-from graphstore.embedded.scratch import Scratch
-from graphstore.embedded.shared_databases import is_packed, unused
+from graphstore.embedded.shared_tables import unused
 from graphstore.embedded.table_files import TABLES
+from graphstore.embedded.views import Views
 from graphstore.errors import StoreError
 from graphstore.model import Side
 from graphstore.private_folder import made_in
@@ -38,7 +39,7 @@ class Trouble:
     text: str
 
 
-def leftovers(folder: StoreFolder, scratch: Scratch) -> list[Trouble]:
+def leftovers(folder: StoreFolder, views: Views) -> list[Trouble]:
     """What writers that died left behind; none of a writer that lives."""
     if not folder.check():
         return []
@@ -48,26 +49,24 @@ def leftovers(folder: StoreFolder, scratch: Scratch) -> list[Trouble]:
             for path in abandoned_drafts(folder.root)
         ]
         for entry in _readable(folder):
+            named = entry.manifest.get("tables", {}).get("folder"), entry.manifest.get("database")
             troubles += [
-                Trouble(path, f"a database of the {what(entry)} {entry.name!r} it does not use")
-                for path in sorted(entry.folder.glob("*.lbug"))
-                # Of an entry without its database, another one may be all there is.
-                if path.name != entry.manifest["database"] and entry.is_whole()
-            ]
-            used = entry.manifest.get("tables", {}).get("folder")
-            troubles += [
-                Trouble(path, f"tables that the {what(entry)} {entry.name!r} does not use")
-                for path in sorted(entry.folder.glob(f"{TABLES}*"))
-                if path.name != used
+                Trouble(
+                    path, f"files that the {what(entry)} {entry.name!r} does not use: {path.name}"
+                )
+                for pattern in (f"{TABLES}*", "*.lbug")
+                for path in sorted(entry.folder.glob(pattern))
+                # Of an entry without its own, others may be all there is.
+                if path.name not in named and not entry.damaged()
             ]
         troubles += _spoilt_arrays(folder)
         troubles += [
-            Trouble(path, f"a database of runs that are not there any more: shared/{path.name}")
+            Trouble(path, f"tables of runs that are not there any more: shared/{path.name}")
             for path in unused(folder.root)
         ]
         troubles += [
             Trouble(path, f"a derived database nobody can ask any more: scratch/{path.name}")
-            for path in scratch.orphans()
+            for path in views.orphans()
         ]
     return troubles
 
@@ -88,21 +87,21 @@ def _spoilt_arrays(folder: StoreFolder) -> Iterator[Trouble]:
                     yield Trouble(path, f"damaged or old arrays of {of_what}: {path.name}")
 
 
-def remove_leftovers(folder: StoreFolder, scratch: Scratch) -> list[str]:
+def remove_leftovers(folder: StoreFolder, views: Views) -> list[str]:
     """Delete all :func:`leftovers`; a sentence for each."""
     if not folder.check():
         return []
     done = []
     # Nobody publishes meanwhile, so that a database just being put in place is not one.
     with os_errors("write", folder.root), alone(folder.root):
-        for trouble in leftovers(folder, scratch):
+        for trouble in leftovers(folder, views):
             remove_draft(trouble.path)
             done.append(f"removed {trouble.text}")
     return done
 
 
-def damaged_entries(folder: StoreFolder, *, again: bool) -> list[Trouble]:
-    """The entries that cannot be read; every database file is read whole.
+def damaged_entries(folder: StoreFolder, views: Views, *, again: bool) -> list[Trouble]:
+    """The entries that cannot be read; every file is read whole.
 
     With *again*, also those that this process read before.
     """
@@ -112,7 +111,7 @@ def damaged_entries(folder: StoreFolder, *, again: bool) -> list[Trouble]:
         forget_read()
     troubles = []
     for kind, path in _entry_folders(folder):
-        damage = _damage(folder, kind, path.name)
+        damage = _damage(folder, views, kind, path.name)
         if damage:
             name = f"{'run' if kind == 'runs' else 'graph'} {path.name!r}"
             troubles.append(Trouble(path, f"the {name} is damaged: {damage}"))
@@ -123,26 +122,20 @@ def damaged_entries(folder: StoreFolder, *, again: bool) -> list[Trouble]:
 
 
 def written_by_others(entries: Iterable[Entry]) -> Iterator[str]:
-    """A sentence for each of *entries* that another version of the engine wrote."""
+    """A sentence for each of *entries* that is a database of another version of the engine."""
     for entry in entries:
-        if entry.engine == engine_name() or is_packed(entry.database):
-            continue  # a packed one is unpacked for each engine, which then says what it cannot
-        instead = "a copy is read"
-        with suppress(StoreError):  # if its manifest is damaged, is_own_form decides
-            if entry.tables is not None:
-                instead = f"{engine_name()} reads a database made of its tables"
+        writer = entry.manifest.get("engine")
+        if entry.tables is not None or writer == engine_name():
+            continue
         name = f"the {what(entry)} {entry.name!r}"
         try:
-            if is_own_form(entry.database, entry.engine):
-                continue
+            check_form(entry.database, writer)
+            yield f"{name}: {writer or 'an older ladybug'} wrote it; a copy is read"
         except (OSError, StoreError) as error:
-            if instead == "a copy is read":
-                yield f"{name}: {error}"
-                continue
-        yield f"{name}: {entry.engine or 'an older ladybug'} wrote it; {instead}"
+            yield f"{name}: {error}"
 
 
-def set_damaged_aside(folder: StoreFolder) -> list[str]:
+def set_damaged_aside(folder: StoreFolder, views: Views) -> list[str]:
     """Move what is damaged into the folder ``damaged``; a sentence for each."""
     done = []
     with os_errors("write", folder.root):
@@ -150,7 +143,7 @@ def set_damaged_aside(folder: StoreFolder) -> list[str]:
             folder.check()
         except DamagedStoreError as error:
             done.append(f"{STORE} {error.what}; made again{_store_aside(folder)}")
-        for trouble in damaged_entries(folder, again=True):
+        for trouble in damaged_entries(folder, views, again=True):
             name = f"{trouble.path.parent.name}-{trouble.path.name}"
             done.append(f"{trouble.text}; moved to {_moved_aside(folder, trouble.path, name)}")
     return done
@@ -196,7 +189,7 @@ def readable_entries(folder: StoreFolder) -> list[Entry]:
     return list(_readable(folder)) if folder.check() else []
 
 
-def _damage(folder: StoreFolder, kind: str, name: str) -> str:
+def _damage(folder: StoreFolder, views: Views, kind: str, name: str) -> str:
     try:
         entry = folder.entry(kind, name)
         if entry is None:
@@ -205,16 +198,13 @@ def _damage(folder: StoreFolder, kind: str, name: str) -> str:
         entry_place(entry)
         as_written(entry)
         is_as_written(entry)
-        # or replaced meanwhile
-        if entry.is_unchanged() or folder.entry(kind, name) != entry:
+        damaged = entry.damaged()
+        # or there is another way to read it, or it was replaced meanwhile
+        if not damaged or views.existing(entry) or folder.entry(kind, name) != entry:
             return ""
-        tables = entry.tables
-        damaged = [] if tables is None else [path.name for path in tables.damaged()]
-        if tables is not None and not damaged:
-            return ""  # the database is made again
     except StoreError as error:
         return error.what
-    return f"{' and '.join([entry.manifest['database'], *damaged[:1]])} is missing, cut or changed"
+    return f"{damaged[0].name} is missing, cut or changed"
 
 
 def _readable(folder: StoreFolder) -> Iterator[Entry]:

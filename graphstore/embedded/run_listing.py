@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from graphstore.embedded.disk import draft_path, os_errors
 from graphstore.embedded.entry_facts import as_written, entry_run
 from graphstore.embedded.folders import Entry, StoreFolder
-from graphstore.embedded.shared_databases import MANIFEST
+from graphstore.embedded.shared_tables import MANIFEST
 from graphstore.gc_paused import gc_paused
 from graphstore.model import Counts, Run, Verdict
 from graphstore.private_folder import share_as
@@ -44,7 +44,7 @@ _Stamp: TypeAlias = tuple[int, int]
 class ListedRun:
     """A run, and the number and time of the manifest that says so.
 
-    ``shared`` names the database it shares with other runs, and ``key`` is the run's there.
+    ``shared`` names the tables it shares with other runs, and ``key`` is the run's there.
     """
 
     stamp: _Stamp

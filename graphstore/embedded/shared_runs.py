@@ -1,4 +1,4 @@
-"""Runs kept together: those of the same two graphs in one database, which holds these once."""
+"""Runs kept together: those of the same two graphs in the same tables, which hold these once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from graphstore.contract import RunData
-from graphstore.embedded.run_stages import GraphPair, RunStages
-from graphstore.embedded.table_writing import ArrowRows, write_database
+from graphstore.embedded.arrow_rows import ArrowRows
+from graphstore.embedded.run_tables import GraphPair, RunTables
+from graphstore.embedded.table_files import write_table_files
 from graphstore.gc_paused import gc_paused
 from graphstore.model import LineageLink, ModelGraph
 from graphstore.schema import codec
@@ -18,14 +19,14 @@ from graphstore.schema.stored_graph import StoredGraph, first_id
 from graphstore.schema.tables import NODES
 
 _MOST_ROWS = 2**19
-"""Tensors of a database: the engine takes its relationships into memory at once."""
+"""Tensors of the runs kept together: the engine takes relationships into memory at once."""
 _MOST_OPEN_OPS = 2**18
 """Ops of the graphs whose runs may come in turns: larger ones must come one after the other."""
 _COLUMNS = next(node.columns for node in NODES if node.label == "Metric")
 
 
 class SharedRuns:
-    """The runs of one database as they come, in far less memory than as values."""
+    """The runs of the same tables as they come, in far less memory than as values."""
 
     def __init__(self, golden: ModelGraph, device: ModelGraph) -> None:
         self.models = golden, device
@@ -43,7 +44,7 @@ class SharedRuns:
         return sum(len(model.ops) for model in self.models)
 
     def fits(self, data: RunData) -> bool:
-        """True if a run may be in this database, too."""
+        """True if a run may be kept with these, too."""
         size = self.size + len(data.comparisons)
         return size <= _MOST_ROWS and first_id(plain_text(data.run.name)) not in self._firsts
 
@@ -69,11 +70,11 @@ class SharedRuns:
         """The graphs as they are written."""
         return self._graphs.without_places()
 
-    def write(self, path: Path) -> None:
-        """Make the database file; the runs are here no more."""
-        stages = RunStages(self.graphs, self._rows, self._metrics)
-        write_database(path, stages, stages.meanwhile())
-        keys = stages.keys()
+    def write(self, folder: Path) -> None:
+        """Write the tables to *folder*; the runs are here no more."""
+        tables = RunTables(self.graphs, self._rows, self._metrics)
+        write_table_files(folder, tables)
+        keys = tables.keys()
         self.manifests = {name: {**run, **keys} for name, run in self.manifests.items()}
 
 

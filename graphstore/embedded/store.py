@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
+from errno import ENOENT
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,7 @@ from graphstore.cypher.targets import LoadedGraph, TargetKeys
 from graphstore.cypher.traversals import longest_path
 from graphstore.embedded.database import ReadDatabase, with_numbers
 from graphstore.embedded.disk import DamagedStoreError
-from graphstore.embedded.engine import give_back
-from graphstore.embedded.engine_version import engine_name
+from graphstore.embedded.engine import engine_name, give_back
 from graphstore.embedded.entry_facts import (
     as_written,
     entry_info,
@@ -57,13 +57,12 @@ from graphstore.embedded.repairs import (
     written_by_others,
 )
 from graphstore.embedded.run_listing import ListedRun, listed_runs
-from graphstore.embedded.run_stages import RunStages, graph_keys, graph_stages
-from graphstore.embedded.scratch import DATABASE, Scratch
+from graphstore.embedded.run_tables import RunTables, graph_keys, import_tables
 from graphstore.embedded.shared_runs import SavingTogether, SharedRuns
-from graphstore.embedded.table_files import TABLES
-from graphstore.embedded.table_writing import write_database
+from graphstore.embedded.table_files import TABLES, write_table_files
+from graphstore.embedded.views import Views
 from graphstore.entry_names import check_name, check_new_name
-from graphstore.errors import InputError, NameTakenError, UnknownNameError
+from graphstore.errors import InputError, NameTakenError, StoreError, UnknownNameError
 from graphstore.gc_paused import gc_paused
 from graphstore.model import ModelGraph, Origin, Run
 from graphstore.schema import codec
@@ -73,13 +72,13 @@ from graphstore.schema.stored_graph import StoredGraph, stored_graph
 _LOOKS = 20
 """So often the entries are listed anew while others delete some of them."""
 _ANY_RUN, _THIS_RUN = re.compile(r"\(r:Run\)"), "(r:Run {id: $run})"
-"""What makes one of our own queries see one run of a shared database, as in one of its own."""
+"""What makes one of our own queries see one run of those that share tables."""
 
 
 class EmbeddedStore(CypherStore):
     """A store in the folder *root*, made at the first write.
 
-    A run or graph is one immutable database file; any number of processes may read and
+    A run or graph is one immutable folder of tables; any number of processes may read and
     write the store at once. With *read_only*, writing raises StoreError.
     """
 
@@ -90,8 +89,8 @@ class EmbeddedStore(CypherStore):
     ) -> None:
         super().__init__(str(root), read_only=read_only, now=now)
         self._folder = StoreFolder(root)
-        self._scratch = Scratch(self._folder, may_write=not read_only)
-        self._databases = OpenDatabases(self._folder, self._scratch)
+        self._views = Views(self._folder, may_write=not read_only)
+        self._databases = OpenDatabases(self._folder, self._views)
         with suppress(DamagedStoreError):  # whoever asks is told, and may repair it
             self._folder.check()
 
@@ -101,21 +100,21 @@ class EmbeddedStore(CypherStore):
         self._prepare(name)
         self._check_free("runs", name, replace)
         with gc_paused():
-            stages = RunStages.of(data)
+            tables = RunTables.of(data)
             with self._folder.writing() as folder:
-                write_database(folder / DATABASE, stages, stages.meanwhile())
+                write_table_files(folder / TABLES, tables)
                 run = {"kind": "run", "run": codec.encoded(data.run)}
-                self._folder.publish("runs", name, folder, run | stages.keys(), replace=replace)
-            self._keep_arrays(name, stages.graphs)
+                self._folder.publish("runs", name, folder, run | tables.keys(), replace=replace)
+            self._keep_arrays(name, tables.graphs)
 
     def save_runs(self, runs: Iterable[RunData], *, replace: bool = False) -> tuple[str, ...]:
-        """Keep *runs*, those of the same graphs in one database; shown when all have come."""
+        """Keep *runs*, those of the same graphs in the same tables; shown when all have come."""
         self._check_allowed()
         saved: list[str] = []
 
         def save(shared: SharedRuns) -> None:
             with self._folder.writing() as folder, gc_paused():
-                shared.write(folder / DATABASE)
+                shared.write(folder / TABLES)
                 taken = self._folder.publish_together(folder, shared.manifests, replace=replace)
                 saved.extend(taken)
             published = next((name for name in shared.manifests if name not in taken), None)
@@ -225,6 +224,7 @@ class EmbeddedStore(CypherStore):
         entry = self._known(name)
         self._databases.forget(entry.folder)
         self._folder.remove(entry)
+        self._views.drop_orphans()
         self._baseline_gone(name)
 
     def rename(self, name: str, new_name: str) -> None:
@@ -252,7 +252,7 @@ class EmbeddedStore(CypherStore):
     def info(self) -> StoreInfo:
         """What the store is and holds."""
         there = self._folder.check()
-        damaged = damaged_entries(self._folder, again=False)
+        damaged = damaged_entries(self._folder, self._views, again=False)
         doubtful = {trouble.path for trouble in damaged}
         entries = [e for e in readable_entries(self._folder) if e.folder not in doubtful]
         return StoreInfo(
@@ -263,7 +263,7 @@ class EmbeddedStore(CypherStore):
             graphs=sum(entry.kind == "graphs" for entry in entries),
             ops=sum(self._op_counts(entries).values()),
             bytes=disk_space(self._folder.root) if there else 0,
-            pending=tuple(item.text for item in leftovers(self._folder, self._scratch)),
+            pending=tuple(item.text for item in leftovers(self._folder, self._views)),
             damaged=tuple(trouble.text for trouble in damaged),
             other_engines=tuple(written_by_others(entries)),
         )
@@ -271,17 +271,19 @@ class EmbeddedStore(CypherStore):
     def repair(self, *, set_aside: bool = False) -> tuple[str, ...]:
         """Remove what writers that died left; a sentence for each thing done."""
         self._check_allowed()
-        aside = set_damaged_aside(self._folder) if set_aside else []
+        aside = set_damaged_aside(self._folder, self._views) if set_aside else []
         entries = readable_entries(self._folder)
-        anew = list(renew(self._folder, entries, self._databases.of))
-        return (*anew, *remove_leftovers(self._folder, self._scratch), *aside)
+        anew = list(renew(self._folder, entries, self._views))
+        return (*anew, *remove_leftovers(self._folder, self._views), *aside)
 
     def check(self) -> tuple[str, ...]:
         """Read everything and say what is damaged; a text for each entry."""
-        damaged = [trouble.text for trouble in damaged_entries(self._folder, again=True)]
+        damaged = [
+            trouble.text for trouble in damaged_entries(self._folder, self._views, again=True)
+        ]
         lost = [
             f"the {what(entry)} {entry.name!r}: {reason}; `divergraph store repair` writes it anew"
-            for entries, reason in incomplete(readable_entries(self._folder))
+            for entries, reason in incomplete(readable_entries(self._folder), self._views)
             for entry in entries
         ]
         return (*damaged, *lost)
@@ -409,22 +411,22 @@ class EmbeddedStore(CypherStore):
         with self._folder.writing() as folder, gc_paused():
             # The same graph under two names takes its place on the disk once: files are never
             # changed, so they can be shared.
-            twin = self._linked_twin(stored, folder / DATABASE)
+            twin = self._linked_twin(stored, folder / TABLES)
             if twin is not None:
                 manifest["written"] = asdict(as_written(twin))
             else:
-                stages = graph_stages(stored, info.name, info.created)
-                write_database(folder / DATABASE, stages, stored.packing)
+                tables = import_tables(stored, info.name, info.created)
+                write_table_files(folder / TABLES, tables)
             self._folder.publish("graphs", info.name, folder, manifest, replace=replace)
         self._keep_arrays(info.name, [stored])
 
-    def _linked_twin(self, stored: StoredGraph, path: Path) -> Entry | None:
-        """A graph of the same content, whose database file *path* now is, too."""
+    def _linked_twin(self, stored: StoredGraph, folder: Path) -> Entry | None:
+        """A graph of the same content, whose tables are those in *folder* now, too."""
         for entry in readable_entries(self._folder):
             # damaged, without links in this file system, or just gone: not this one
-            with suppress(DamagedStoreError, OSError):
+            with suppress(StoreError, OSError):
                 if entry.kind == "graphs" and _holds(entry, stored):
-                    _link_all(entry, path)
+                    _link_all(entry, folder)
                     return entry
         return None
 
@@ -447,20 +449,19 @@ def _loaded(stored: StoredGraph) -> LoadedGraph:
     return LoadedGraph.of(outline_of(stored))
 
 
-def _link_all(entry: Entry, path: Path) -> None:
-    """Let the database of *entry* be *path*, too, and its tables those beside it; or neither."""
-    tables, folder = entry.tables, path.parent / TABLES
+def _link_all(entry: Entry, folder: Path) -> None:
+    """Let the files in *folder* be the tables of *entry*; or none."""
+    tables = entry.tables
+    if tables is None:
+        raise FileNotFoundError(ENOENT, "no tables", str(entry.folder))
+    folder.mkdir()
     try:
-        if tables is not None:
-            folder.mkdir()
-            for name in tables.files:
-                os.link(tables.folder / name, folder / name)
-        os.link(entry.database, path)
+        for name in tables.files:
+            os.link(tables.folder / name, folder / name)
     except OSError:
-        # a file that is written anew must not be that of the other entry
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
 def _holds(entry: Entry, stored: StoredGraph) -> bool:
-    return entry_place(entry).content == stored.content and entry.is_unchanged()
+    return entry_place(entry).content == stored.content and not entry.damaged()

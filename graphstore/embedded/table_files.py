@@ -2,52 +2,64 @@
 
 The folder ``tables`` beside a manifest has ``<label or type>.parquet`` for each table with rows, in
 the columns of :mod:`graphstore.schema.tables`; relationships begin with ``from`` and ``to``. The
-manifest says the folder's name, and length and SHA-256 of each file. The engine's database follows
-from them: a lost, damaged or foreign one is made again.
+manifest says the folder's name, and length and SHA-256 of each file. Databases of an engine follow
+from them and are made again when they are wanted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from graphstore.embedded.disk import DamagedStoreError, file_sha256, os_errors, sync
+from graphstore.embedded.disk import DamagedStoreError, file_facts, is_as_written, os_errors, sync
 from graphstore.errors import StoreError
 from graphstore.schema.tables import NODES, RELS
 
 TABLES = "tables"
 _ENDING = ".parquet"
-_IN_ORDER = (*(node.label for node in NODES), *(rel.type for rel in RELS))
+TABLE_NAMES = (*(node.label for node in NODES), *(rel.type for rel in RELS))
 """Relationships come after the nodes that they join."""
 
 
-def write_table_file(folder: Path, name: str, rows: Any) -> None:
-    """Write an Arrow table to *folder*, which is made if need be.
+class Tables(Protocol):
+    """The tables of one or more entries."""
+
+    def table(self, name: str) -> Any:
+        """The Arrow table of a label or relationship type, None if it has no rows."""
+
+
+def write_table_files(folder: Path, tables: Iterable[tuple[str, Any]]) -> None:
+    """Write (name, Arrow table or None) to *folder*, which is made if need be.
 
     Raises:
-        StoreError: it cannot be written.
+        StoreError: one cannot be written.
     """
     from pyarrow.parquet import write_table
 
     with os_errors("write", folder):
-        if not folder.exists():
-            folder.mkdir()
-        with (folder / f"{name}{_ENDING}").open("wb") as file:
-            write_table(rows, file, compression="zstd")
+        folder.mkdir(exist_ok=True)
+        for name, rows in tables:
+            if rows is not None and len(rows):
+                with (folder / f"{name}{_ENDING}").open("wb") as file:
+                    write_table(rows, file, compression="zstd")
 
 
 def manifest_of(folder: Path) -> dict[str, object]:
     """What a manifest says of the tables in *folder*, once they are down on the disk."""
-    paths = [folder / f"{name}{_ENDING}" for name in _IN_ORDER]
     files = {}
-    for path in paths:
-        if path.exists():
-            sync(path)
-            files[path.name] = {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
+    for _, path in paths_in(folder):
+        sync(path)
+        files[path.name] = file_facts(path)
     sync(folder)
     return {"folder": folder.name, "files": files}
+
+
+def paths_in(folder: Path) -> list[tuple[str, Path]]:
+    """(name, file) of each table in *folder*, nodes first."""
+    paths = ((name, folder / f"{name}{_ENDING}") for name in TABLE_NAMES)
+    return [(name, path) for name, path in paths if path.exists()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,43 +80,37 @@ class TableFiles:
         if said is None:
             return None
         folder, files = (said.get(key) for key in ("folder", "files"))
-        known = {f"{name}{_ENDING}" for name in _IN_ORDER}
+        known = {f"{name}{_ENDING}" for name in TABLE_NAMES}
         if not isinstance(folder, str) or Path(folder).name != folder or not files.keys() <= known:
             raise DamagedStoreError("names no tables", where=str(home))
         return cls(home / folder, files)
 
+    @property
+    def bytes(self) -> int:
+        """The length of all files."""
+        return sum(int(str(facts["bytes"])) for facts in self.files.values())
+
     def damaged(self) -> Iterator[Path]:
         """The files that are missing, cut or changed."""
         for name, facts in self.files.items():
-            path = self.folder / name
-            if not _is_as_written(path, facts):
-                yield path
+            if not is_as_written(self.folder / name, facts):
+                yield self.folder / name
 
-    def tables(self) -> Iterator[tuple[str, Any]]:
-        """(name, Arrow table) of each table, nodes first, each read when it is asked for.
+    def table(self, name: str) -> Any:
+        """The Arrow table of a label or relationship type, None if it has no rows.
 
         Raises:
-            DamagedStoreError: one is not what was written.
+            DamagedStoreError: it is not what was written.
         """
         from pyarrow.parquet import read_table
 
-        for name in _IN_ORDER:
-            file = f"{name}{_ENDING}"
-            if file not in self.files:
-                continue
-            path = self.folder / file
-            if not _is_as_written(path, self.files[file]):
-                raise DamagedStoreError("is missing, cut or changed", where=str(path))
-            try:
-                rows = read_table(path, memory_map=False)
-            except (OSError, ValueError) as error:
-                raise StoreError(f"cannot be read: {error}", where=str(path)) from error
-            yield name, rows
-
-
-def _is_as_written(path: Path, facts: Mapping[str, object]) -> bool:
-    with os_errors("read", path):
+        file = f"{name}{_ENDING}"
+        if file not in self.files:
+            return None
+        path = self.folder / file
+        if not is_as_written(path, self.files[file]):
+            raise DamagedStoreError("is missing, cut or changed", where=str(path))
         try:
-            return path.stat().st_size == facts["bytes"] and file_sha256(path) == facts["sha256"]
-        except (FileNotFoundError, NotADirectoryError):
-            return False
+            return read_table(path, memory_map=False)
+        except (OSError, ValueError) as error:
+            raise StoreError(f"cannot be read: {error}", where=str(path)) from error

@@ -9,123 +9,85 @@ import atexit
 import os
 import re
 import signal
-import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from io import BytesIO, FileIO
 from pathlib import Path
-from typing import Any
 
 from graphstore.embedded.child_process import ChildProcess
 from graphstore.embedded.engine import DOUBT
-from graphstore.embedded.engine_writing import MODULE, Changes, CopyStep
+from graphstore.embedded.engine_writing import MODULE
 from graphstore.errors import StoreError
+from graphstore.schema.tables import NODES, RELS
 
-_SHARES = sys.platform != "win32"
-"""Tables go to the child in memory that both have; elsewhere through a pipe."""
-_KEPT_BELOW = 2**26
-"""A child that was given more bytes has more memory than it should keep."""
+_KEPT_BELOW = 2**22
+"""A child that read tables of more bytes has more memory than it should keep."""
 _LAST_WORDS = re.compile(rb"what\(\):\s*(.+)")
 
 
-class WriteProcess:
-    """A process with the engine, which writes what it is told to; see :func:`writing`."""
+def write_database(path: Path, files: Sequence[tuple[str, Path]]) -> None:
+    """Make a new database file at *path* (which must not exist) of the tables in Parquet *files*,
+    nodes first.
 
-    def __init__(self) -> None:
-        self._shared = _shared_file() if _SHARES else None
-        handles = () if self._shared is None else (self._shared.fileno(),)
-        self._child = ChildProcess(MODULE, *map(str, handles), inherited=handles)
-        self.given = 0
-
-    @property
-    def lives(self) -> bool:
-        """False once it has ended, for which it needs no reason."""
-        return self._child.ask(("here", Path())) is True
-
-    def make(self, path: Path, tables: Sequence[str]) -> None:
-        """Make a new database file by statements."""
-        self._told("make", path, tables)
-
-    def give(self, rows: Any) -> object:
-        """Have an Arrow table where the child sees it; what to say of it in :meth:`copy`.
-
-        There is place for one at a time.
-        """
-        import pyarrow as pa
-
-        sink = BytesIO() if self._shared is None else self._shared
-        sink.seek(0)
-        sink.truncate()
-        with pa.ipc.new_stream(sink, rows.schema) as stream:
-            stream.write_table(rows)
-        self.given += sink.tell()
-        return sink.getvalue() if isinstance(sink, BytesIO) else sink.tell()
-
-    def copy(self, path: Path, step: CopyStep, rows: object) -> None:
-        """Fill a table with rows from :meth:`give`."""
-        self._told("copy", path, step, rows)
-
-    def finish(self, path: Path) -> None:
-        """Have all of it in the file."""
-        self._told("finish", path)
-
-    def change(self, path: Path, changes: Changes) -> None:
-        """Run a few small writing statements with their parameters on a database file."""
-        self._told("change", path, changes)
-
-    def kill(self) -> None:
-        """End it while another thread waits for its answer."""
-        self._child.kill()
-
-    def end(self) -> None:
-        """End the process."""
-        self._child.end()
-        if self._shared is not None:
-            self._shared.close()
-
-    def _told(self, what: str, path: Path, *more: object) -> None:
-        # this process may have another working directory now than when it started the child
-        answer = self._child.ask((what, path.absolute(), *more))
+    Raises:
+        StoreError: the engine cannot write it, or not read them; what is left of it is not usable.
+    """
+    size = sum(file.stat().st_size for _, file in files)
+    with _writing(may_stay=size < _KEPT_BELOW) as child:
+        # the child may have been started in another working directory
+        absolute = [(table, file.absolute()) for table, file in files]
+        answer = child.ask((path.absolute(), list(embedded_ddl()), absolute))
         if isinstance(answer, StoreError):
             raise answer
         if answer is None:
-            raise StoreError(self._last_words(), where=str(path), hint=DOUBT)
-
-    def _last_words(self) -> str:
-        match = _LAST_WORDS.search(self._child.said)
-        if match is not None:
-            return f"the embedded database says: {match[1].decode(errors='replace')}"
-        ended = self._child.ended or 0
-        by = signal.Signals(-ended).name if ended < 0 else f"exit code {ended}"
-        return f"the embedded database ended while it wrote ({by})"
+            raise StoreError(_last_words(child), where=str(path), hint=DOUBT)
 
 
-_idle: list[WriteProcess] = []
+def embedded_ddl() -> Iterator[str]:
+    """The statements that make the embedded store's tables."""
+    for node in NODES:
+        columns = ", ".join(f"`{column.name}` {column.type}" for column in node.columns)
+        yield f"CREATE NODE TABLE {node.label}({columns}, PRIMARY KEY(id))"
+    for rel in RELS:
+        columns = "".join(f", `{column.name}` {column.type}" for column in rel.columns)
+        yield f"CREATE REL TABLE {rel.type}(FROM {rel.source} TO {rel.target}{columns})"
+
+
+def _last_words(child: ChildProcess) -> str:
+    match = _LAST_WORDS.search(child.said)
+    if match is not None:
+        return f"the embedded database says: {match[1].decode(errors='replace')}"
+    ended = child.ended or 0
+    by = signal.Signals(-ended).name if ended < 0 else f"exit code {ended}"
+    return f"the embedded database ended while it wrote ({by})"
+
+
+_idle: list[ChildProcess] = []
 _lock = threading.Lock()
 
 
 @contextmanager
-def writing() -> Iterator[WriteProcess]:
-    """A writer that does nothing else; it is kept for a while for the next who needs one."""
+def _writing(*, may_stay: bool) -> Iterator[ChildProcess]:
+    """A process that does nothing else; it *may_stay* for a while for the next who needs one."""
     with _lock:
-        writer = _idle.pop() if _idle else None
-    if writer is not None and not writer.lives:
-        writer.end()
-        writer = None
-    if writer is None:
-        writer = WriteProcess()
+        child = _idle.pop() if _idle else None
+    if (
+        child is not None and child.ask(None) is not True
+    ):  # it has ended, for which it needs no reason
+        child.end()
+        child = None
+    if child is None:
+        child = ChildProcess(MODULE)
     try:
-        yield writer
+        yield child
     except BaseException:
-        writer.end()
+        child.end()
         raise
-    if writer.given < _KEPT_BELOW:
+    if may_stay:
         with _lock:
-            _idle.append(writer)
+            _idle.append(child)
     else:
-        writer.end()
+        child.end()
 
 
 @atexit.register
@@ -138,10 +100,3 @@ def end_idle() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle.clear)
-
-
-def _shared_file() -> FileIO:
-    if sys.platform == "linux":
-        return FileIO(os.memfd_create("divergraph"), "r+")
-    with tempfile.NamedTemporaryFile(buffering=0) as file:
-        return FileIO(os.dup(file.fileno()), "r+")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import repeat
@@ -20,7 +20,7 @@ from graphstore.traverse.arrays import GraphArrays, Int32
 from graphstore.traverse.edge_columns import EdgeColumns, edge_columns, places
 from graphstore.traverse.topological_order import arrays_in_order, sequences, topo_places
 
-_NUMBER_BITS = 27
+NUMBER_BITS = 27
 """Bits of an id that number what has it within its graph or run; the rest say which."""
 
 
@@ -47,7 +47,7 @@ class StoredGraph:
     @property
     def packed(self) -> PackedGraph:
         """Its lossless form; most of the work of storing a graph."""
-        return self.packing.whole()
+        return self.packing.packed
 
     @property
     def content(self) -> str:
@@ -97,7 +97,7 @@ def first_id(key: str) -> int:
     then the second cannot be written.
     """
     digest = hashlib.sha256(key.encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 28 << _NUMBER_BITS
+    return int.from_bytes(digest[:8], "big") >> 28 << NUMBER_BITS
 
 
 def node_ids(numbers: NDArray[Any], first: int) -> NDArray[np.int64]:
@@ -114,7 +114,7 @@ def stored_graph(graph: ModelGraph, contents: Mapping[str, str]) -> StoredGraph:
     """
     place = places(graph)
     edges = edge_columns(graph, place)
-    if max(len(graph.ops), sum(len(op.outputs) for op in graph.ops)) >= 2**_NUMBER_BITS:
+    if max(len(graph.ops), sum(len(op.outputs) for op in graph.ops)) >= 2**NUMBER_BITS:
         raise ValueError(f"graph {graph.name!r} has too many ops or tensors to be stored")
     key = codec.plain_text(graph.id)
     order = topo_places(sequences(graph), edges)
@@ -161,33 +161,19 @@ class PackedGraph:
 
 
 class Packing:
-    """Makes the lossless form of *graph*: most of the work of storing it.
-
-    *edges* are those of the graph. An iterator: each step packs a few hundred ops, for who
-    has something to wait for meanwhile.
-    """
+    """Makes the lossless form of *graph*, whose edges are *edges*, when it is first asked for: most
+    of the work of storing it."""
 
     def __init__(self, graph: ModelGraph, edges: EdgeColumns) -> None:
-        self._made: PackedGraph | None = None
-        self._steps = self._pack(graph, edges)
+        self._graph, self._edges = graph, edges
 
-    def __iter__(self) -> Iterator[None]:
-        return self._steps
-
-    def whole(self) -> PackedGraph:
-        """The lossless form; makes what is left of it."""
-        for _ in self._steps:
-            pass
-        if self._made is None:
-            raise RuntimeError("packing the graph was broken off by an error")
-        return self._made
-
-    def _pack(self, graph: ModelGraph, edges: EdgeColumns) -> Iterator[None]:
-        header = codec.text_of(replace(graph, ops=()))
+    @cached_property
+    def packed(self) -> PackedGraph:
+        """The lossless form."""
+        header = codec.text_of(replace(self._graph, ops=()))
         digest = hashlib.sha256(header.encode())
         blocks: list[bytes] = []
-        for text, data in op_blocks(graph.ops, edges):
+        for text, data in op_blocks(self._graph.ops, self._edges):
             digest.update(text)
             blocks.append(data)
-            yield
-        self._made = PackedGraph(header, tuple(blocks), digest.hexdigest())
+        return PackedGraph(header, tuple(blocks), digest.hexdigest())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 
 import pytest
-from store_contents import lose_tables
+from store_contents import flip, tables_of
 
 from divergraph.cli.main import run
 from graphstore.embedded import EmbeddedStore
@@ -100,9 +101,8 @@ def test_backups_that_cannot_be(divergraph, copied, tmp_path):
 
 def test_a_damaged_run_is_told_with_exit_code_3(divergraph, copied):
     at = ("--store", copied)
-    database = copied / "runs" / "fault" / "graph.lbug"
-    database.write_bytes(database.read_bytes()[:-100])
-    lose_tables(database.parent)
+    flip(tables_of(copied / "runs" / "fault") / "Op.parquet")
+    shutil.rmtree(copied / "scratch", ignore_errors=True)
     info = divergraph("store", "info", *at)
     assert info.code == 0
     assert "damaged  the run 'fault' is damaged" in info.out

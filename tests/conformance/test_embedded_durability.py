@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 from full_run import sample_run
-from store_contents import lose_tables
 
 from graphstore.contract import QueryParameters
 from graphstore.embedded import EmbeddedStore
@@ -73,7 +72,7 @@ def test_a_killed_writer_leaves_whole_runs(tmp_path: Path, sample_run, after: fl
             assert store.graph(run.name) == data.device
             assert len(store.comparisons(run.name)) == len(data.comparisons)
         store.save_run(sample_run("after"))
-    left = {path.name for path in root.iterdir()}
+    left = {path.name for path in root.iterdir()} - {"scratch"}
     assert left == {"store.json", "runs", "graphs"}, "what the dead process left is gone"
 
 
@@ -136,19 +135,24 @@ with EmbeddedStore(root) as store:
 """
 
 
+def text_of(folder: StoreFolder) -> str:
+    return (folder.entry("runs", "same").tables.folder / "Op.parquet").read_text()
+
+
 def test_of_two_that_save_a_name_at_once_one_is_told(tmp_path: Path) -> None:
     folder = StoreFolder(tmp_path / "store")
     with folder.writing() as one, folder.writing() as other:
-        (one / "graph.lbug").write_bytes(b"one")
-        (other / "graph.lbug").write_bytes(b"other")
+        for draft in (one, other):
+            (draft / "tables").mkdir()
+            (draft / "tables" / "Op.parquet").write_text(draft.name)
         folder.publish("runs", "same", one, {})
         with pytest.raises(NameTakenError, match="'same' was saved by someone else"):
             folder.publish("runs", "same", other, {})
         with pytest.raises(NameTakenError):
             folder.publish("graphs", "same", other, {}, replace=True)
-        assert folder.entry("runs", "same").database.read_bytes() == b"one"
+        assert text_of(folder) == one.name
         folder.publish("runs", "same", other, {}, replace=True)
-        assert folder.entry("runs", "same").database.read_bytes() == b"other"
+        assert text_of(folder) == other.name
 
 
 REPLACE = """
@@ -166,7 +170,7 @@ def test_runs_replaced_at_once_stay_whole(tmp_path: Path) -> None:
         answer_of(writer)
     with EmbeddedStore(root) as store:
         assert store.comparisons("same")
-    assert len(list((root / "runs" / "same").iterdir())) == 3, "manifest, tables, database"
+    assert len(list((root / "runs" / "same").iterdir())) == 2, "manifest, tables"
 
 
 def test_several_processes_read_at_once(tmp_path: Path, sample_run) -> None:
@@ -275,20 +279,19 @@ def test_a_damaged_manifest_is_named(tmp_path: Path, sample_run, text: str) -> N
             assert str(manifest) in str(caught.value)
 
 
-def test_a_damaged_database_is_named(tmp_path: Path, sample_run) -> None:
+def test_a_damaged_table_is_named(tmp_path: Path, sample_run) -> None:
     root = tmp_path / "store"
     with EmbeddedStore(root) as store:
         store.save_run(sample_run("first"))
-    database = root / "runs" / "first" / "graph.lbug"
-    lose_tables(database.parent)
-    for spoil in (b"not a database", b"", database.read_bytes()[:-4096]):
-        database.write_bytes(spoil)
+    table = root / "runs" / "first" / "tables" / "Op.parquet"
+    for spoil in (b"not a table", b"", table.read_bytes()[:-40]):
+        table.write_bytes(spoil)
         with (
             EmbeddedStore(root) as store,
-            pytest.raises(StoreError, match=r"graph\.lbug|damaged"),
+            pytest.raises(StoreError, match=r"Op\.parquet.*damaged"),
         ):
             store.graph("first")
-    database.unlink()
+    table.unlink()
     with EmbeddedStore(root) as store, pytest.raises(StoreError, match="damaged"):
         store.graph("first")
 
@@ -300,7 +303,11 @@ def test_the_manifest_is_plain_json(tmp_path: Path, sample_run) -> None:
     manifest = json.loads((tmp_path / "store" / "runs" / "first" / "manifest.json").read_text())
     assert manifest["kind"] == "run"
     assert manifest["run"]["verdict"] == "diverged"
-    assert (tmp_path / "store" / "runs" / "first" / manifest["database"]).is_file()
+    tables = manifest["tables"]
+    assert all(
+        (tmp_path / "store" / "runs" / "first" / tables["folder"] / name).is_file()
+        for name in tables["files"]
+    )
 
 
 def test_urls_and_paths(tmp_path: Path) -> None:

@@ -129,9 +129,9 @@ def check(place, action):
             action(store)
         store.check_writable()
     left = {path.name for path in place.iterdir()}
-    assert left <= {"store.json", "runs", "graphs"}, left
+    assert left <= {"store.json", "runs", "graphs", "scratch"}, left
     for entry in [*place.glob("runs/*"), *place.glob("graphs/*")]:
-        assert len(list(entry.iterdir())) == 3, entry  # manifest, database, tables
+        assert len(list(entry.iterdir())) == 2, entry  # manifest, tables
 
 assert in_fork(prepare) == 0
 action = globals()[sys.argv[3]]

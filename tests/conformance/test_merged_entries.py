@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from graphstore.contract import GraphStore, QueryParameters, RunData
-from graphstore.embedded import EmbeddedStore, merged_tables
+from graphstore.embedded import EmbeddedStore
 from graphstore.model import GraphKind
 from graphstore.schema.tables import NODES, RELS
 
@@ -125,11 +125,8 @@ def test_everything_of_every_entry_is_in_the_merged_database(
             assert rows(store, text, graph=key) == rows(store, text, name), text
 
 
-def test_runs_kept_together_are_merged_together(
-    store: GraphStore, sample_run: Sample, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a shared database one run has another name now, one is gone; all in small slices."""
-    monkeypatch.setattr(merged_tables, "_SLICE", 3)
+def test_runs_kept_together_are_merged_together(store: GraphStore, sample_run: Sample) -> None:
+    """Of shared tables one run has another name now, one is gone."""
     runs = [sample_run(f"rank{number}") for number in range(4)]
     runs[2] = dataclasses.replace(runs[2], comparisons=runs[2].comparisons[::-1], findings=())
     other = dataclasses.replace(runs[0].device, source="another file")

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from store_contents import lose_tables
+from store_contents import flip
 
 from graphstore.contract import GraphStore, QueryParameters, RunData
 from graphstore.cypher.queries import list_queries
-from graphstore.embedded import EmbeddedStore, scratch, shared_databases
-from graphstore.errors import StoreError, UnknownNameError
+from graphstore.embedded import EmbeddedStore
+from graphstore.errors import UnknownNameError
 from graphstore.model import OpState
 from graphstore.transfer.backup import write_backup
 from graphstore.transfer.copying import Done, copy_entries, whole_run_hash
@@ -202,16 +202,12 @@ def test_what_a_dead_writer_left_is_collected(tmp_path: Path, sample_run) -> Non
         assert store.run_data(NAMES[0]).states
 
 
-def test_a_damaged_shared_database_is_named_for_each_of_its_runs(
-    tmp_path: Path, sample_run
-) -> None:
+def test_damaged_shared_tables_are_named_for_each_of_its_runs(tmp_path: Path, sample_run) -> None:
     with EmbeddedStore(tmp_path) as store:
         store.save_runs(places(sample_run))
         assert store.check() == ()
         (home,) = shared(tmp_path)
-        database = next(home.glob("*.lbug"))
-        database.write_bytes(database.read_bytes()[:-4096])
-        lose_tables(home)
+        flip(home / "tables" / "Metric.parquet")
         assert len(store.info().damaged) == 3
         assert len(store.repair(set_aside=True)) == 3
         assert [run.name for run in store.runs()] == [NAMES[3]]
@@ -225,72 +221,4 @@ def test_a_manifest_cannot_name_a_database_elsewhere(tmp_path: Path, sample_run)
         manifest = json.loads(path.read_text())
         manifest.pop("checksum", None)
         path.write_text(json.dumps({**manifest, "shared": "../../elsewhere"}))
-        assert "names no shared database" in store.info().damaged[0]
-
-
-@pytest.fixture
-def packed(sample_run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store whose database of several runs is packed, as large ones are."""
-    monkeypatch.setattr(shared_databases, "_PACKED_FROM", 0)
-    with EmbeddedStore(tmp_path / "packed") as store:
-        store.save_runs(places(sample_run))
-    return tmp_path / "packed"
-
-
-def test_a_large_database_is_packed_and_answers_the_same(packed: Path, sample_run) -> None:
-    (database,) = packed.glob("shared/*/graph*")
-    assert database.name == "graph.lbug.zst"
-    with EmbeddedStore(packed) as store:
-        for data in places(sample_run):
-            assert same(store, data)
-        store.delete(NAMES[0])
-        assert same(store, list(places(sample_run))[1])
-        assert store.query(COUNTS[0], QueryParameters(), NAMES[1]).rows
-    with EmbeddedStore(packed, read_only=True) as reading:
-        assert same(reading, list(places(sample_run))[2])
-
-
-def test_a_packed_database_is_unpacked_again_where_its_copy_is_gone(
-    packed: Path, sample_run
-) -> None:
-    _, second, *_ = places(sample_run)
-    with EmbeddedStore(packed) as store:
-        assert same(store, second)
-        shutil.rmtree(packed / "scratch")
-        assert same(store, second)
-        (copied,) = packed.glob("scratch/unpacked-*/graph.lbug")
-        copied.write_bytes(copied.read_bytes()[:-1])
-        assert same(store, second)
-        assert store.check() == store.info().pending == ()
-
-
-def test_a_flipped_bit_of_a_packed_database_is_made_up_for(packed: Path) -> None:
-    (database,) = packed.glob("shared/*/graph*")
-    whole = bytearray(database.read_bytes())
-    whole[len(whole) // 2] ^= 1
-    with EmbeddedStore(packed) as store:
-        right = store.run_data(NAMES[0])
-        database.write_bytes(whole)
-        assert store.run_data(NAMES[0]) == right
-    shutil.rmtree(packed / "scratch")
-    with EmbeddedStore(packed) as store:
-        assert store.run_data(NAMES[0]) == right
-        shutil.rmtree(packed / "scratch")
-        lose_tables(database.parent)
-        with pytest.raises(StoreError, match=r"the run .* is damaged"):
-            store.run_data(NAMES[0])
-
-
-def test_few_packed_databases_are_kept_unpacked(
-    sample_run, packed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scratch, "_MOST_UNPACKED", 1)
-    with EmbeddedStore(packed) as store:
-        runs = [replace(data.run, name=f"more.{data.run.name}") for data in places(sample_run)]
-        store.save_runs(
-            replace(data, run=run) for data, run in zip(places(sample_run), runs, strict=True)
-        )
-        for name in (NAMES[0], f"more.{NAMES[0]}", NAMES[1], f"more.{NAMES[1]}", NAMES[2]):
-            assert store.run_data(name).run.name == name
-        store.repair()
-        assert len(list(packed.glob("scratch/unpacked-*"))) == 1
+        assert "names no shared tables" in store.info().damaged[0]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from store_contents import lose_tables
+from store_contents import flip, tables_of
 
 from graphstore.contract import GraphStore, QueryParameters, RunData
 from graphstore.embedded import EmbeddedStore
@@ -150,31 +150,18 @@ def test_what_others_write_or_keep_stays(care: EmbeddedStore, root: Path) -> Non
 
 
 def cut(folder: Path) -> None:
-    lose_tables(folder)
-    database = folder / "graph.lbug"
-    database.write_bytes(database.read_bytes()[:-1])
-
-
-def change(folder: Path) -> None:
-    lose_tables(folder)
-    database = folder / "graph.lbug"
-    whole = bytearray(database.read_bytes())
-    whole[len(whole) // 2] ^= 1
-    database.write_bytes(whole)
-
-
-def remove(folder: Path) -> None:
-    lose_tables(folder)
-    (folder / "graph.lbug").unlink()
+    table = tables_of(folder) / "Op.parquet"
+    table.write_bytes(table.read_bytes()[:-1])
 
 
 DAMAGES = {
     "no manifest": lambda folder: (folder / "manifest.json").unlink(),
     "an empty manifest": lambda folder: (folder / "manifest.json").write_text(""),
     "another manifest": lambda folder: (folder / "manifest.json").write_text('{"database": "x"}'),
-    "no database": remove,
-    "a cut database": cut,
-    "a changed database": change,
+    "no table": lambda folder: (tables_of(folder) / "Op.parquet").unlink(),
+    "no tables": lambda folder: shutil.rmtree(tables_of(folder)),
+    "a cut table": cut,
+    "a changed table": lambda folder: flip(tables_of(folder) / "Op.parquet"),
 }
 
 

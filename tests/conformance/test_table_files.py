@@ -1,15 +1,16 @@
-"""A run is its tables: what the engine's database loses, or another one lacks, is made of them."""
+"""A run is its tables: databases of the engine are views, made of them when they are asked for."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from store_contents import everything
+from store_contents import everything, flip
 
-from graphstore.contract import RunData
+from graphstore.contract import QueryParameters, RunData
 from graphstore.embedded import EmbeddedStore
 from graphstore.embedded.renewal import renew
 from graphstore.embedded.repairs import readable_entries
@@ -22,7 +23,7 @@ NAMES = ("first", "second", "third")
 
 @pytest.fixture
 def root(tmp_path: Path, sample_run: Sample) -> Path:
-    """A store with the run ``first``, two in one database, and a graph."""
+    """A store with the run ``first``, two that share tables, and a graph."""
     with EmbeddedStore(tmp_path / "store") as store:
         store.save_run(sample_run("first"))
         store.save_runs([sample_run("second"), sample_run("third")])
@@ -34,21 +35,13 @@ def answers(root: Path, *, read_only: bool = False) -> list[object]:
     """What is read of all entries, each by itself."""
     with EmbeddedStore(root, read_only=read_only) as store:
         questions = [store.named("first_diverging", name, {}).rows for name in NAMES]
+        count = "MATCH (o:Op) RETURN count(*)"
+        questions.append(store.query(count, QueryParameters(), "graph").rows)
         return [*map(store.run_data, NAMES), store.graph("graph"), questions]
 
 
-def databases(root: Path) -> list[Path]:
-    return [
-        *root.glob("runs/*/*.lbug"),
-        *root.glob("shared/*/*.lbug"),
-        *root.glob("graphs/*/*.lbug"),
-    ]
-
-
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
+def views(root: Path) -> list[Path]:
+    return sorted(root.glob("scratch/view-*/graph.lbug"))
 
 
 def test_any_program_reads_the_tables(root: Path, sample_run: Sample) -> None:
@@ -65,82 +58,95 @@ def test_any_program_reads_the_tables(root: Path, sample_run: Sample) -> None:
     assert len(tables["Metric"]) == len(data.comparisons)
 
 
-def test_a_database_that_is_lost_is_made_again(root: Path) -> None:
-    right = answers(root)
-    own, shared, graph = databases(root)
-    own.unlink()
-    flip(shared)
-    graph.write_bytes(b"LBUG")
+def test_a_view_that_is_lost_is_made_again(root: Path) -> None:
+    assert answers(root, read_only=True) == answers(root), "made elsewhere if it is only read"
+    right, (one, two, three) = answers(root), views(root)
+    one.unlink()
+    flip(two)
+    three.write_bytes(b"LBUG")
     assert answers(root, read_only=True) == right
-    assert not list(root.glob("scratch/read-*")), "it was only read"
+    assert not one.exists(), "it was only read"
     assert answers(root) == right
     with EmbeddedStore(root) as store:
-        assert store.info().damaged == ()
-        assert len(store.check()) == 4
-        store.repair()
-        assert (store.check(), store.repair()) == ((), ())
+        assert (store.info().damaged, store.check(), store.repair()) == ((), (), ())
+        assert len(views(root)) == 3
+        store.delete("first")
+        assert len(views(root)) == 2, "nothing of a run stays"
+
+
+def test_another_engine_makes_a_view_of_its_own(root: Path, monkeypatch) -> None:
+    right, before = answers(root), views(root)
+    monkeypatch.setattr("graphstore.embedded.views.engine_name", lambda: "ladybug 99")
     assert answers(root) == right
-    assert len(databases(root)) == 3, "those of their own, with new tables"
+    assert {*views(root)}.isdisjoint(before)
+    with EmbeddedStore(root) as store:
+        assert store.info().other_engines == ()
 
 
-def test_lost_tables_are_written_anew(root: Path) -> None:
+def test_lost_tables_are_written_anew_from_a_view(root: Path) -> None:
     right = answers(root)
     flip(root / "runs/first/tables/Op.parquet")
     (root / "graphs/graph/tables/Tensor.parquet").unlink()
     with EmbeddedStore(root) as store:
-        assert store.run_data("first") == right[0], "the database is whole"
+        assert store.run_data("first") == right[0], "the view is whole"
+        assert store.info().damaged == ()
         assert [text.partition(":")[0] for text in store.check()] == [
             "the run 'first'",
             "the graph 'graph'",
         ]
-        assert [text.partition(" anew")[0] for text in store.repair()] == [
+        assert [text.partition(" anew")[0] for text in store.repair()[:2]] == [
             "wrote the run 'first'",
             "wrote the graph 'graph'",
         ]
         assert store.check() == ()
-    for path in databases(root):
-        path.unlink()
+    shutil.rmtree(root / "scratch")
     assert answers(root) == right
 
 
 def test_without_both_a_run_is_damaged(root: Path) -> None:
+    answers(root)
     flip(root / "runs/first/tables/Op.parquet")
-    flip(root / "runs/first/graph.lbug")
+    for view in views(root):
+        flip(view)
     with EmbeddedStore(root) as store:
         with pytest.raises(StoreError, match=r"Op\.parquet: the run 'first' is damaged"):
             store.states("first")
         (damage,) = store.info().damaged
-        assert damage.endswith("graph.lbug and Op.parquet is missing, cut or changed")
+        assert damage.endswith("Op.parquet is missing, cut or changed")
         assert store.check() == (damage,)
 
 
 def test_a_store_taken_over_in_two_steps(older: Path) -> None:
     with EmbeddedStore(older) as store:
         right = [*map(store.run_data, NAMES), list(everything(store))]
-        next(renew(store._folder, readable_entries(store._folder), store._databases.of))
+        next(renew(store._folder, readable_entries(store._folder), store._views))
         # whoever is stopped here goes on below
         store.rename("second", "late")
     with EmbeddedStore(older) as store:
         assert len([text for text in store.repair() if text.startswith("wrote")]) == 2
         assert store.repair() == ()
-        for path in databases(older):
-            path.unlink()
+        assert not list(older.rglob("runs/*/*.lbug")) + list(older.rglob("shared/*/*.lbug"))
         store.rename("late", "second")
     with EmbeddedStore(older) as store:
         assert [*map(store.run_data, NAMES), list(everything(store))] == right
 
 
-def test_a_run_that_was_replaced_meanwhile_stays(root: Path, sample_run: Sample) -> None:
+def test_a_run_that_was_replaced_meanwhile_stays(
+    root: Path, sample_run: Sample, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(root)
     (root / "runs/first/tables/Op.parquet").unlink()
     with EmbeddedStore(root) as store, EmbeddedStore(root) as other:
         entries = readable_entries(store._folder)
+        existing = store._views.existing
 
-        def opened_late(entry):
-            database = store._databases.of(entry)
+        def seen_late(entry):
+            view = existing(entry)
             other.save_run(sample_run("first", created="2031-01-01T00:00:00+00:00"), replace=True)
-            return database
+            return view
 
-        list(renew(store._folder, entries, opened_late))
+        monkeypatch.setattr(store._views, "existing", seen_late)
+        list(renew(store._folder, entries, store._views))
         assert store.run("first").created.startswith("2031")
         assert store.graph("first", Side.GOLDEN) == sample_run("first").golden
     folders = [path for path in (root / "runs/first").iterdir() if path.is_dir()]

@@ -31,4 +31,4 @@ def test_every_command_of_the_page_works(tmp_path, monkeypatch, capsys):
     assert "nothing to repair" in said["store repair"].err
     folder = tmp_path / ".divergraph" / "runs" / "fault"
     # demo asks blame, which writes the run anew, into a file of another name
-    assert {path.suffix for path in folder.iterdir()} == {".json", ".lbug", ""}
+    assert {path.suffix for path in folder.iterdir()} == {".json", ""}

@@ -11,8 +11,8 @@ from full_run import sample_run
 from own_mounts import own_mounts
 
 from graphstore.embedded import EmbeddedStore
-from graphstore.embedded import write_process as writers
-from graphstore.embedded.write_process import writing
+from graphstore.embedded.child_process import ChildProcess
+from graphstore.embedded.write_process import _writing
 from graphstore.errors import StoreError
 from graphstore.model import Side
 
@@ -45,11 +45,11 @@ first, second = samples.sample_run("first"), samples.sample_run("second")
 with EmbeddedStore(root / "s") as store:
     store.save_run(first)
     right = repr(store.run_data("first"))
-    size = max(path.stat().st_size for path in root.rglob("*.lbug"))
+    size = sum(path.stat().st_size for path in root.rglob("*.parquet"))
 levels = int(sys.argv[3])
 filler, saved = root / "filler", 0
 for level in range(levels):
-    free = int(1.4 * size * level / max(1, levels - 1))
+    free = int((2**20 + 3 * size) * level / max(1, levels - 1))
     with filler.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, max(1, shutil.disk_usage(root).free - free))
     try:
@@ -153,11 +153,11 @@ if saved:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", ["7m", "2500k", "1800k", "4k"])
+@pytest.mark.parametrize("size", ["2500k", "1100k", "4k"])
 def test_a_disk_that_gets_full(tmp_path: Path, size: str) -> None:
     answer = answer_of(FILL, tmp_path, size, wrap=own_mounts())
     assert answer.startswith("StoreError "), answer
-    assert "saved again" in answer or size != "7m", answer
+    assert "saved again" in answer or size != "2500k", answer
 
 
 LIMITED = """
@@ -174,7 +174,7 @@ else:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("limit", ["0", "10", "3000", "100000"])
+@pytest.mark.parametrize("limit", ["0", "10", "3000"])
 @pytest.mark.parametrize("there", [False, True])
 def test_files_that_may_not_grow_keep_what_was_there(
     tmp_path: Path, limit: str, there: bool
@@ -195,7 +195,7 @@ def test_files_that_may_not_grow_keep_what_was_there(
 
 COMMAND = """
 from divergraph.cli.main import run
-subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1400k", "none", str(root)], check=True)
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900k", "none", str(root)], check=True)
 print(run(["copy", "first", "--store", sys.argv[3], "--to", str(root / "s")]))
 """
 
@@ -214,42 +214,30 @@ def test_a_copy_to_a_full_disk_ends_with_one_line_and_its_code(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_an_engine_that_dies_is_one_sentence_and_the_next_save_works(
+def test_an_engine_that_dies_is_one_sentence_and_the_next_question_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It dies while it writes, as by ``terminate`` or for want of memory."""
-    given = writers.WriteProcess.give
+    asked = ChildProcess.ask
 
-    def killing(writer: writers.WriteProcess, rows: object) -> object:
-        writer._child.kill()
-        return given(writer, rows)
+    def killing(child: ChildProcess, request: object) -> object:
+        child.kill()
+        return asked(child, request)
 
     with EmbeddedStore(tmp_path / "store") as store:
-        with monkeypatch.context() as patch:
-            patch.setattr(writers.WriteProcess, "give", killing)
-            with pytest.raises(StoreError, match=r"ended while it wrote \(SIGKILL\)"):
-                store.save_run(sample_run("first"))
-        assert store.runs() == []
         store.save_run(sample_run("first"))
+        with monkeypatch.context() as patch:
+            patch.setattr(ChildProcess, "ask", killing)
+            with pytest.raises(StoreError, match=r"ended while it wrote \(SIGKILL\)"):
+                store.states("first")
         assert store.graph("first") == sample_run("first").device
         assert store.info().pending == ()
 
 
-def test_one_writer_is_kept_for_the_next_save(tmp_path: Path) -> None:
-    with writing() as first:
+def test_one_writer_is_kept_for_the_next(tmp_path: Path) -> None:
+    with _writing(may_stay=True) as first:
         pass
-    with writing() as second:
+    with _writing(may_stay=True) as second:
         assert second is first
-        with writing() as beside:
+        with _writing(may_stay=True) as beside:
             assert beside is not first
-
-
-def test_where_memory_cannot_be_shared_rows_go_through_a_pipe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writers.end_idle()
-    monkeypatch.setattr(writers, "_SHARES", False)
-    with EmbeddedStore(tmp_path / "store") as store:
-        store.save_run(sample_run("first"))
-        assert store.graph("first") == sample_run("first").device
-    writers.end_idle()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +25,14 @@ def rows(store: GraphStore, text: str, target: str | None) -> list[str]:
     return sorted(map(repr, store.query(text, QueryParameters(), target).rows))
 
 
-def lose_tables(home: Path) -> None:
-    """Remove the tables of the entry in *home*, which its database could be made of again."""
-    for folder in home.glob("tables*"):
-        shutil.rmtree(folder)
+def tables_of(home: Path) -> Path:
+    """The folder of the tables of the entry in *home*."""
+    (folder,) = home.glob("tables*")
+    return folder
+
+
+def flip(path: Path) -> None:
+    """Turn a bit over in the middle of a file."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)

@@ -1,28 +1,15 @@
-"""The rows of graphs and runs in the order in which they are written.
-
-Rows are made while the engine copies those of the table before, and where that takes longer,
-graphs are packed. So what takes long to copy and little to make comes early, and what needs
-the packed graphs last. The ops, the biggest table, are not made while the engine copies the
-comparisons, which take most of its memory.
-"""
+"""The tables of graphs and runs, one after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from graphstore.contract import RunData
+from graphstore.embedded.arrow_rows import arrow_tables
 from graphstore.model import ModelGraph
 from graphstore.schema.codec import plain_text
-from graphstore.schema.graph_rows import (
-    block_rows,
-    edge_tables,
-    graph_rels,
-    graph_row,
-    import_records,
-    model_row,
-    op_table,
-    tensor_table,
-)
+from graphstore.schema.graph_rows import graph_records, graph_rels, import_records
 from graphstore.schema.row_slices import Records, Row, Table, as_table
 from graphstore.schema.run_rows import RunEnds, RunRows
 from graphstore.schema.stored_graph import StoredGraph, stored_graph
@@ -33,14 +20,10 @@ def graph_keys(stored: StoredGraph) -> dict[str, object]:
     return {"key": stored.key, "content": stored.content, "ops": len(stored.graph.ops)}
 
 
-def graph_stages(stored: StoredGraph, name: str, created: str) -> Iterator[Records]:
-    """The rows of a graph and of its name, made when they are asked for."""
-    graphs = [stored]
-    yield _tensors(graphs)
-    yield _ops(graphs)
-    yield _edges(graphs)
-    yield _packed(graphs)
-    yield import_records(stored, name, created)
+def import_tables(stored: StoredGraph, name: str, created: str) -> Iterator[tuple[str, Any]]:
+    """(name, Arrow table or None) of a graph and of its name."""
+    yield from _graph_tables([stored])
+    yield from arrow_tables(import_records(stored, name, created))
 
 
 class GraphPair:
@@ -64,8 +47,8 @@ class GraphPair:
         return [graph.without_places() for graph in graphs]
 
 
-class RunStages:
-    """The rows of runs with their graphs, made when they are asked for."""
+class RunTables:
+    """The tables of runs with their graphs, made when they are asked for."""
 
     def __init__(
         self, graphs: Sequence[StoredGraph], runs: Sequence[RunRows], metrics: Sequence[Row]
@@ -76,7 +59,7 @@ class RunStages:
         self._metrics = [metrics]
 
     @classmethod
-    def of(cls, data: RunData) -> RunStages:
+    def of(cls, data: RunData) -> RunTables:
         """Those of one run.
 
         Raises:
@@ -88,28 +71,20 @@ class RunStages:
         run = RunRows(data, graphs[0], graphs[-1], plain_text(data.run.name), ends)
         return cls(graphs, [run], run.metrics())
 
-    def __iter__(self) -> Iterator[Records]:
-        """To be asked for once."""
-        graphs, runs = self.graphs, self._runs
-        yield Records({"Metric": self._metrics.pop()})
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """(name, Arrow table or None) of each; to be asked for once."""
+        runs = self._runs
+        yield from arrow_tables(Records({"Metric": self._metrics.pop()}))
         followers = [run.next_measured() for run in runs]
-        yield _tensors(graphs)
-        yield _ops(graphs)
-        yield _edges(graphs)
-        links = Table.joined([run.links() for run in runs])
-        next_measured = Table.joined([one or Table.of(()) for one in followers])
-        yield Records({}, {"FUSES": links, "NEXT_MEASURED": next_measured})
         records = [run.run(one is not None) for run, one in zip(runs, followers, strict=True)]
         findings = [row for run in runs for row in run.findings()]
-        yield Records({"Run": records, "Finding": findings})
-        yield Records({}, _joined([run.metric_links() for run in runs]))
-        yield _packed(graphs)
-        yield Records({}, _joined([run.graph_links() for run in runs]))
-
-    def meanwhile(self) -> Iterator[None]:
-        """Steps of work that some of the rows need."""
-        for graph in self.graphs:
-            yield from graph.packing
+        links = {
+            "FUSES": Table.joined([run.links() for run in runs]),
+            "NEXT_MEASURED": Table.joined([one or Table.of(()) for one in followers]),
+            **_joined([run.metric_links() | run.graph_links() for run in runs]),
+        }
+        yield from arrow_tables(Records({"Run": records, "Finding": findings}, links))
+        yield from _graph_tables(self.graphs)
 
     def keys(self) -> dict[str, object]:
         """What a manifest says of the two graphs."""
@@ -117,30 +92,14 @@ class RunStages:
         return {"golden": graph_keys(golden), "device": graph_keys(device)}
 
 
-def _ops(graphs: Sequence[StoredGraph]) -> Records:
-    return Records({"Op": Table.joined([op_table(graph) for graph in graphs])})
-
-
-def _tensors(graphs: Sequence[StoredGraph]) -> Records:
-    return Records({"Tensor": Table.joined([tensor_table(graph) for graph in graphs])})
-
-
-def _edges(graphs: Sequence[StoredGraph]) -> Records:
-    return Records({}, _joined([edge_tables(graph) for graph in graphs]))
+def _graph_tables(graphs: Sequence[StoredGraph]) -> Iterator[tuple[str, Any]]:
+    records = [graph_records(graph) for graph in graphs]
+    nodes = _joined([one.nodes for one in records])
+    models = list(dict.fromkeys(nodes["Model"]))
+    rels = [one.rels | graph_rels(graph) for one, graph in zip(records, graphs, strict=True)]
+    yield from arrow_tables(Records({**nodes, "Model": models}, _joined(rels)))
 
 
 def _joined(parts: Sequence[Mapping[str, Sequence[Row]]]) -> dict[str, Sequence[Row]]:
     """The rows of all *parts*, which have the same types, by type."""
     return {kind: Table.joined([as_table(part[kind]) for part in parts]) for kind in parts[0]}
-
-
-def _packed(graphs: Sequence[StoredGraph]) -> Records:
-    """The rows that need the lossless form."""
-    return Records(
-        {
-            "Model": list(dict.fromkeys(map(model_row, graphs))),
-            "Graph": [graph_row(graph) for graph in graphs],
-            "OpBlock": [row for graph in graphs for row in block_rows(graph)],
-        },
-        _joined([graph_rels(graph) for graph in graphs]),
-    )

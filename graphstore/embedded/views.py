@@ -1,0 +1,247 @@
+"""Databases of the engine, made of the tables of entries when they are first asked for.
+
+They lie in ``<root>/scratch`` and can be made again: of one entry, of one under another name than
+it was written with, and of several together, as one query reads one database.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from graphstore.embedded.disk import (
+    DamagedStoreError,
+    alone,
+    draft_path,
+    file_facts,
+    is_as_written,
+    os_errors,
+    read_json,
+    sync,
+    write_json,
+)
+from graphstore.embedded.engine import engine_name
+from graphstore.embedded.entry_facts import damaged
+from graphstore.embedded.folders import Entry, StoreFolder
+from graphstore.embedded.merged_tables import MergedTables
+from graphstore.embedded.older_databases import older_tables
+from graphstore.embedded.shared_tables import MANIFEST, SHARED
+from graphstore.embedded.table_files import (
+    TABLE_NAMES,
+    TABLES,
+    Tables,
+    paths_in,
+    write_table_files,
+)
+from graphstore.embedded.write_process import write_database
+from graphstore.errors import StoreError
+from graphstore.own_folder import OwnFolder
+from graphstore.private_folder import made_in, share_as
+from graphstore.schema.tables import SCHEMA_VERSION
+
+SCRATCH = "scratch"
+_DATABASE = "graph.lbug"
+_LEAST, _GROWTH = 2**22, 8
+"""Bytes of a database with hardly any rows, and for each byte of its tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The *database* file of a view, and what is known of it."""
+
+    database: Path
+    facts: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, folder: Path) -> View | None:
+        """The whole view in a folder; None if there is none, or a damaged one."""
+        with suppress(StoreError):
+            view = cls(folder / _DATABASE, read_json(folder / MANIFEST))
+            return view if view.is_unchanged() else None
+        return None
+
+    def is_unchanged(self) -> bool:
+        """True if it is, byte for byte, what was made."""
+        return is_as_written(self.database, self.facts)
+
+
+@contextmanager
+def opened_tables(entries: Iterable[Entry]) -> Iterator[list[tuple[Entry, Tables]]]:
+    """The tables of *entries*: the same ones for those that share them.
+
+    Raises:
+        StoreError: they cannot be read, or are not what was written.
+    """
+    with ExitStack() as stack:
+        by_home: dict[Path, Tables] = {}
+        pairs = []
+        for entry in entries:
+            if entry.home not in by_home:
+                tables = entry.tables or stack.enter_context(older_tables(entry))
+                by_home[entry.home] = tables
+            pairs.append((entry, by_home[entry.home]))
+        yield pairs
+
+
+class Views:
+    """The views of the store in *folder*.
+
+    They lie in the store, or in a folder of this process where *may_write* says no.
+    """
+
+    def __init__(self, folder: StoreFolder, *, may_write: bool) -> None:
+        self._store = folder
+        self._may_write = may_write
+        self._temporary: OwnFolder | None = None
+
+    def of(self, entry: Entry) -> View:
+        """What the tables of an entry say, those of other runs in them included.
+
+        Raises:
+            DamagedStoreError: they are not what was written.
+            StoreError: a newer version of the engine wrote it, and there are no tables.
+        """
+
+        def files(draft: Path) -> Path:
+            tables = entry.tables
+            if tables is None:
+                with older_tables(entry) as older:
+                    write_table_files(draft, ((name, older.table(name)) for name in TABLE_NAMES))
+                return draft
+            if path := next(tables.damaged(), None):
+                raise damaged(entry, str(path))
+            return tables.folder
+
+        return self._made(_name_of(entry), files, _size([entry]))
+
+    def existing(self, entry: Entry) -> View | None:
+        """The view of :meth:`of` if it is there."""
+        return View.of(self._store.root / SCRATCH / _name_of(entry))
+
+    def named(self, entry: Entry) -> View:
+        """The same of an entry alone, under its name of now; its key, for which ``$run`` stands, is
+        as it was."""
+        return self._merged(_name("named", entry.folder, entry.stamp), [entry], same_keys=True)
+
+    def merged(self, entries: Sequence[Entry]) -> View:
+        """All *entries* together."""
+        return self._merged(_merged_name(self._store), entries, same_keys=False)
+
+    def orphans(self) -> list[Path]:
+        """The views in the store that no question can use any more."""
+        with os_errors("read", self._store.root):
+            paths = sorted((self._store.root / SCRATCH).glob("*"))
+        current = _current(self._store) if paths else set()
+        return [path for path in paths if path.name not in current]
+
+    def drop_orphans(self) -> None:
+        """Remove them."""
+        for path in self.orphans():
+            shutil.rmtree(path, ignore_errors=True)
+
+    def close(self) -> None:
+        """Remove the folder of this process."""
+        if self._temporary is not None:
+            self._temporary.remove()
+            self._temporary = None
+
+    def _merged(self, name: str, entries: Sequence[Entry], *, same_keys: bool) -> View:
+        def files(draft: Path) -> Path:
+            with opened_tables(entries) as tables:
+                write_table_files(draft, MergedTables.of(tables, same_keys=same_keys))
+            return draft
+
+        return self._made(name, files, _size(entries))
+
+    def _made(self, name: str, files: Callable[[Path], Path], size: int) -> View:
+        """The view *name*, made of the tables in the folder that *files* gives, which may be the
+        one it is given."""
+        folder = self._folder(size)
+        target = folder.root / SCRATCH / name
+        view = View.of(target)
+        if view is not None:
+            return view
+        with folder.writing() as written:
+            database = written / _DATABASE
+            write_database(database, paths_in(files(written / TABLES)))
+            shutil.rmtree(written / TABLES, ignore_errors=True)
+            with os_errors("write", target):
+                sync(database)
+                write_json(written / MANIFEST, file_facts(database, quickly=True))
+                if folder is self._store:
+                    self.drop_orphans()
+                _put(folder.root, written, target)
+        view = View.of(target)
+        if view is None:
+            raise StoreError("a database vanished", where=str(target), retryable=True)
+        return view
+
+    def _folder(self, size: int) -> StoreFolder:
+        """Where *size* bytes can be written: a full disk keeps nobody from reading."""
+        root = self._store.root
+        if self._may_write and os.access(root, os.W_OK) and shutil.disk_usage(root).free > size:
+            return self._store
+        if self._temporary is None:
+            self._temporary = OwnFolder(SCRATCH)
+        return StoreFolder(self._temporary.path / "store")
+
+
+def _put(root: Path, written: Path, target: Path) -> None:
+    """Let *written* be *target*, in place of what another process, or a damage, left there."""
+    made_in(root, target.parent)
+    share_as(root, written)
+    with alone(root):
+        before = draft_path(root)
+        with suppress(FileNotFoundError):
+            target.rename(before)
+        written.rename(target)
+        shutil.rmtree(before, ignore_errors=True)
+
+
+def _size(entries: Sequence[Entry]) -> int:
+    """About so many bytes a view of *entries* takes."""
+    size = _LEAST
+    for entry in {entry.home: entry for entry in entries}.values():
+        with suppress(DamagedStoreError):
+            tables = entry.tables
+            own = int(entry.manifest.get("bytes", 0)) if tables is None else _GROWTH * tables.bytes
+            size += own
+    return size
+
+
+def _current(store: StoreFolder) -> set[str]:
+    """The names of the views that may be asked again."""
+    stamps = store.stamps().items()
+    names = {_name("named", *entry) for entry in stamps} | {_view_name(s) for _, s in stamps}
+    shared = {_view_name(home.name) for home in (store.root / SHARED).glob("*")}
+    return {*names, *shared, _merged_name(store)}
+
+
+def _name_of(entry: Entry) -> str:
+    return _view_name(entry.shared or entry.stamp)
+
+
+def _view_name(of: object) -> str:
+    return f"view-{_digest(repr(of))}"
+
+
+def _merged_name(store: StoreFolder) -> str:
+    stamps = [(str(folder), *stamp) for folder, stamp in store.stamps().items()]
+    return f"merged-{_digest(repr(sorted(stamps)))}"
+
+
+def _name(kind: str, folder: Path, stamp: tuple[int, int]) -> str:
+    return f"{kind}-{_digest(repr((str(folder), *stamp)))}"
+
+
+def _digest(text: str) -> str:
+    """Another one for another schema, whose views lack columns, and another engine, which may be
+    unable to read them."""
+    text = f"{SCHEMA_VERSION} {engine_name()} {text}"
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:24]
