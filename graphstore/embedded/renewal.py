@@ -19,7 +19,7 @@ from graphstore.embedded.entry_facts import Written, entry_info, entry_run, what
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.merged_tables import MergedTables
 from graphstore.embedded.older_databases import OlderTables
-from graphstore.embedded.table_files import TABLES, Tables, write_table_files
+from graphstore.embedded.table_files import TABLES, EntryTables, write_table_files
 from graphstore.embedded.views import Views, opened_tables
 from graphstore.errors import NameTakenError, StoreError, UnknownNameError
 
@@ -52,7 +52,7 @@ def renew(folder: StoreFolder, entries: Sequence[Entry], views: Views) -> Iterat
 
 
 @contextmanager
-def _tables(group: Sequence[Entry], views: Views) -> Iterator[list[tuple[Entry, Tables]]]:
+def _tables(group: Sequence[Entry], views: Views) -> Iterator[list[tuple[Entry, EntryTables]]]:
     """The tables of a *group*, from the view of them where they are lost."""
     view = views.existing(group[0]) if group[0].damaged() else None
     if view is None:
@@ -69,7 +69,7 @@ def _tables(group: Sequence[Entry], views: Views) -> Iterator[list[tuple[Entry, 
 
 def write_anew(
     folder: StoreFolder,
-    entries: Sequence[tuple[Entry, Tables]],
+    entries: Sequence[tuple[Entry, EntryTables]],
     *,
     replace: bool = False,
     stamps: Mapping[str, tuple[int, int]] | None = None,

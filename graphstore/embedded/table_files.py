@@ -23,7 +23,7 @@ TABLE_NAMES = (*(node.label for node in NODES), *(rel.type for rel in RELS))
 """Relationships come after the nodes that they join."""
 
 
-class Tables(Protocol):
+class EntryTables(Protocol):
     """The tables of one or more entries."""
 
     def table(self, name: str) -> Any:

@@ -35,7 +35,7 @@ from graphstore.embedded.shared_tables import MANIFEST, SHARED
 from graphstore.embedded.table_files import (
     TABLE_NAMES,
     TABLES,
-    Tables,
+    EntryTables,
     paths_in,
     write_table_files,
 )
@@ -72,14 +72,14 @@ class View:
 
 
 @contextmanager
-def opened_tables(entries: Iterable[Entry]) -> Iterator[list[tuple[Entry, Tables]]]:
+def opened_tables(entries: Iterable[Entry]) -> Iterator[list[tuple[Entry, EntryTables]]]:
     """The tables of *entries*: the same ones for those that share them.
 
     Raises:
         StoreError: they cannot be read, or are not what was written.
     """
     with ExitStack() as stack:
-        by_home: dict[Path, Tables] = {}
+        by_home: dict[Path, EntryTables] = {}
         pairs = []
         for entry in entries:
             if entry.home not in by_home:

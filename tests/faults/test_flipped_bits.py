@@ -58,14 +58,20 @@ def what_is_said(
     return ""
 
 
+def view_of(root: Path) -> Path:
+    """The database that was made last: a run whose manifest was touched gets another one."""
+    views = root.glob("scratch/view-*/graph.lbug")
+    return max(views, key=lambda path: path.stat().st_mtime_ns)
+
+
 def check_flips(root: Path, count: int) -> None:
     """Half of the bits in the view and the tables, the others in the two small files."""
     right = answers(root)
     chosen = random.Random(21)
     tables = sorted((root / "runs/first/tables").iterdir())
-    (view,) = root.glob("scratch/*/graph.lbug")
     told = 0
     for number in range(count):
+        view = view_of(root)
         database = view if number % 4 else chosen.choice(tables)
         path = database if number % 2 == 0 else root / JSON[number // 2 % 2]
         bit = chosen.randrange(8 * path.stat().st_size)
@@ -107,12 +113,10 @@ def test_flipped_bits_of_the_table_of_many_places(tmp_path: Path, count: int) ->
     right = answers_of_places(root)
     chosen = random.Random(21)
     tables = sorted(root.glob("shared/*/tables/*"))
-    places = [
-        next(root.glob("scratch/view-*/graph.lbug")),
-        *sorted(root.glob("runs/*/manifest.json")),
-    ]
+    manifests = sorted(root.glob("runs/*/manifest.json"))
     for number in range(count):
-        path = places[0 if number % 2 else 1 + number // 2 % 3]
+        view = view_of(root)
+        path = view if number % 2 else manifests[number // 2 % 3]
         path = chosen.choice(tables) if number % 4 == 1 else path
         bit = chosen.randrange(8 * path.stat().st_size)
         flipped(path, bit)

@@ -135,17 +135,17 @@ saved = 0
 try:
     for saved in range(20):
         with EmbeddedStore(root / "s") as store:
-            store.save_run(samples.sample_run(f"run{saved}"))
+            store.save_run(samples.sample_run(f"run{saved:02}"))
 except DivergraphError as error:
     print(type(error).__name__, error)
 with EmbeddedStore(root / "s") as store:
-    assert [run.name for run in store.runs()] == [f"run{n}" for n in range(saved)], saved
+    assert [run.name for run in store.runs()] == [f"run{n:02}" for n in range(saved)], saved
     assert store.check() == store.info().pending == ()
     for run in store.runs():
         assert len(store.comparisons(run.name)) == 8
 if saved:
     with EmbeddedStore(root / "s") as store:
-        store.rename("run0", "still possible")
+        store.rename("run00", "still possible")
         store.delete("still possible")
         store.save_run(samples.sample_run("again"))
         print("saved again")

@@ -113,6 +113,7 @@ def test_what_ctrl_c_left_is_no_answer_to_the_next_question(store):
 
 
 def test_closing_the_store_ends_it(store):
+    store.query("RETURN 1", QueryParameters())
     threading.Timer(0.5, store.close).start()
     with pytest.raises(StoreError, match="closed while a query ran"):
         store.query(ENDLESS, QueryParameters(timeout=120.0))

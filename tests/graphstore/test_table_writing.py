@@ -120,7 +120,8 @@ def test_a_dense_graph_gets_more_memory_and_each_edge_once(
     path = tmp_path / "graph.lbug"
     records = Records({"Op": op_table(400)}, {"FEEDS": complete(400)})
     engine_writing.make(path, list(embedded_ddl()), files_of(tmp_path, records))
-    assert pools[-2:] == [2**22, 2**23]
+    assert 2**22 in pools
+    assert pools[-1] == 2 * pools[-2], "as long as it was too little"
     assert _asked(path, "MATCH (:Op)-[f:FEEDS]->(:Op) RETURN count(f)") == ((79_800,),)
 
 
