@@ -30,9 +30,8 @@ from graphstore.model import (
 
 if TYPE_CHECKING:
     from graphstore.cancellation import Cancellation
-    from graphstore.columns.graph_columns import GraphColumns
     from graphstore.columns.link_columns import LinkColumns
-    from graphstore.columns.listed_ops import ListedOps
+    from graphstore.columns.listed_ops import GraphColumns, ListedOps
     from graphstore.traverse.arrays import GraphArrays
 
 

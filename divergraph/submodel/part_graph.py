@@ -17,7 +17,7 @@ from divergraph.submodel.constants import (
     stands_for_an_input,
 )
 from graphstore.columns.coded import Bool, Coded
-from graphstore.columns.graph_columns import GraphColumns
+from graphstore.columns.listed_ops import GraphColumns
 from graphstore.model import Framework, ModelGraph, Op, TensorRef
 from graphstore.traverse.arrays import GraphArrays
 from graphstore.traverse.topological_order import graph_arrays

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphstore.columns.coded import Bool, Coded, Int, Lists
 from graphstore.columns.parts import MetricColumns, SplitColumns
-from graphstore.model import DType, Level, Metric, OpState, Reason, Shape
+from graphstore.model import DType, Level, Metric, ModelGraph, OpState, Reason, Shape
+from graphstore.traverse.arrays import GraphArrays
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,3 +69,19 @@ class ListedOps:
 
     def __len__(self) -> int:
         return len(self.types)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphColumns:
+    """A graph without its ops (``header``), and by their numbers what they are called, their types,
+    the edges between them, and the names of inputs that are ``given``: made by no op.
+
+    Unless ``exact``, ids or names are not quite those of the file.
+    """
+
+    header: ModelGraph
+    names: Sequence[str]
+    types: Sequence[str]
+    arrays: GraphArrays
+    given: Lists
+    exact: bool

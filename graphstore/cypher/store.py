@@ -11,9 +11,8 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
-from graphstore.columns.graph_columns import GraphColumns
 from graphstore.columns.link_columns import LinkColumns
-from graphstore.columns.listed_ops import ListedOps
+from graphstore.columns.listed_ops import GraphColumns, ListedOps
 from graphstore.contract import GraphInfo, QueryResult, RunData
 from graphstore.cypher.listing import Partners, link_columns, listed_ops
 from graphstore.cypher.memory import CypherMemory

@@ -46,19 +46,25 @@ from graphstore.embedded.refused import (
     with_bounds,
     with_engine_places,
 )
-from graphstore.embedded.renewal import incomplete, renew
 from graphstore.embedded.repairs import (
     damaged_entries,
     disk_space,
+    incomplete,
     leftovers,
     readable_entries,
     remove_leftovers,
+    renew,
     set_damaged_aside,
     written_by_others,
 )
 from graphstore.embedded.run_listing import ListedRun, listed_runs
-from graphstore.embedded.run_tables import RunTables, graph_keys, import_tables
-from graphstore.embedded.shared_runs import SavingTogether, SharedRuns
+from graphstore.embedded.run_tables import (
+    RunTables,
+    SavingTogether,
+    SharedRuns,
+    graph_keys,
+    import_tables,
+)
 from graphstore.embedded.table_files import TABLES, write_table_files
 from graphstore.embedded.views import Views
 from graphstore.entry_names import check_name, check_new_name

@@ -12,8 +12,7 @@ from store_contents import everything, flip
 
 from graphstore.contract import QueryParameters, RunData
 from graphstore.embedded import EmbeddedStore
-from graphstore.embedded.renewal import renew
-from graphstore.embedded.repairs import readable_entries
+from graphstore.embedded.repairs import readable_entries, renew
 from graphstore.errors import StoreError
 from graphstore.model import Side
 

@@ -15,7 +15,7 @@ from divergraph.submodel.select import Selector
 from divergraph.submodel.selection import SelectionRequest, TensorFacts
 from divergraph.submodel.smallest_boundary import smallest_boundary
 from divergraph.submodel.stored_graphs import StoredGraphs
-from graphstore.columns.graph_columns import GraphColumns
+from graphstore.columns.listed_ops import GraphColumns
 from graphstore.errors import InputError
 from graphstore.model import (
     Constant,
