@@ -29,7 +29,7 @@ def ended(folder: Path, *lines: list[str]) -> tuple[list[int], str]:
     return json.loads(done.stderr.splitlines()[-1]), done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_dumps_are_compared_and_asked_about_without_posix(tmp_path):
     kept_values(tmp_path)
     for name in ("a", "b"):

@@ -49,7 +49,7 @@ SIDES = "compare --golden small.onnx --golden-dump golden --device small.onnx --
         pytest.param(
             [*map(CAPTURE.format, ("golden", "again")), f"{SIDES} --cluster local:1"],
             id="cluster",
-            marks=pytest.mark.slow,
+            marks=pytest.mark.thorough,
         ),
     ],
 )

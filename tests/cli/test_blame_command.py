@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+
+from divergraph.cli.main import run
 
 
 def written(path: Path, *factors: float) -> Path:
@@ -43,36 +48,61 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-@pytest.fixture
-def kept(divergraph, model: Path, tmp_path: Path, store: Path):
+def command(*words: object) -> None:
+    run([str(word) for word in words])
+
+
+def compare_captured(
+    folder: Path,
+    store: Path,
+    golden: Path,
+    device: Path,
+    *,
+    name: str = "r",
+    seeds: tuple[int, int] = (1, 1),
+    spoil: Callable[[Path], None] = lambda dump: None,
+) -> None:
     """Captures both sides and compares them; *spoil* gets the device's dump in between."""
+    sides = []
+    for side, path, seed in zip(("golden", "device"), (golden, device), seeds, strict=True):
+        dump = folder / f"{name}_{side}"
+        command("capture", path, "--random", seed, "-o", dump)
+        sides += [f"--{side}", path, f"--{side}-dump", dump]
+    spoil(folder / f"{name}_device")
+    command("compare", *sides, "--run", name, "--store", store)
 
-    def run(
-        device: Path,
-        golden: Path = model,
-        seeds: tuple[int, int] = (1, 1),
-        spoil=lambda dump: None,
-        name: str = "r",
-    ) -> None:
-        sides = []
-        for side, path, seed in zip(("golden", "device"), (golden, device), seeds, strict=True):
-            dump = tmp_path / f"{name}_{side}"
-            divergraph("capture", path, "--random", seed, "-o", dump)
-            sides += [f"--{side}", path, f"--{side}-dump", dump]
-        spoil(tmp_path / f"{name}_device")
-        divergraph("compare", *sides, "--run", name, "--store", store)
 
-    return run
+@pytest.fixture
+def kept(model: Path, tmp_path: Path, store: Path):
+    """Does so and keeps the run in ``store``."""
+
+    def compare(device: Path, golden: Path = model, **of: Any) -> None:
+        compare_captured(tmp_path, store, golden, device, **of)
+
+    return compare
+
+
+@pytest.fixture(scope="module")
+def two_inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with ``r`` and ``s``: a device with two weights off, on two inputs."""
+    folder = tmp_path_factory.mktemp("blame")
+    golden = written(folder / "net.onnx", 1, 1, 1)
+    device = written(folder / "device.onnx", 1, 1.1, 1.01)
+    store = folder / "store"
+    for name, seed in (("r", 1), ("s", 2)):
+        compare_captured(folder, store, golden, device, name=name, seeds=(seed, seed))
+    return store
+
+
+@pytest.fixture
+def two_kept(two_inputs: Path, store: Path) -> Path:
+    """That store, for one test alone: a run keeps what it is blamed for."""
+    return Path(shutil.copytree(two_inputs, store))
 
 
 @pytest.mark.slow
-def test_blame_of_a_run_writes_lists_of_ops(divergraph, model: Path, tmp_path: Path) -> None:
-    store, golden, dump = tmp_path / "store", tmp_path / "golden", tmp_path / "dump"
-    device = written(tmp_path / "device.onnx", 1, 1.1, 1.01)
-    divergraph("capture", model, "--random", "1", "-o", golden)
-    divergraph("capture", device, "--random", "1", "-o", dump)
-    compared = ("--golden", model, "--golden-dump", golden, "--device", device)
-    divergraph("compare", *compared, "--device-dump", dump, "--run", "r", "--store", store)
+def test_blame_of_a_run_writes_lists_of_ops(divergraph, two_kept: Path, tmp_path: Path) -> None:
+    store = two_kept
     files = {name: tmp_path / name for name in ("keep", "types", "block")}
     told = divergraph(
         "blame", "r", "--top", "2", "--store", store, "--json",
@@ -96,11 +126,8 @@ def test_blame_of_a_run_writes_lists_of_ops(divergraph, model: Path, tmp_path: P
 
 
 @pytest.mark.slow
-def test_what_would_be_left_if_ops_were_exact_can_be_asked(
-    divergraph, kept, store: Path, tmp_path: Path
-) -> None:
-    kept(written(tmp_path / "device.onnx", 1, 1.1, 1.01))
-    asked = ("blame", "r", "--store", store, "--exact", "second")
+def test_what_would_be_left_if_ops_were_exact_can_be_asked(divergraph, two_kept: Path) -> None:
+    asked = ("blame", "r", "--store", two_kept, "--exact", "second")
     told = divergraph(*asked, "--json").json["what_if"]
     assert (told["ops"], told["without"]) == (["second"], [])
     assert told["left"] == pytest.approx(0.011 / 0.111, rel=0.01)
@@ -131,11 +158,9 @@ def test_dumps_written_since_the_comparison_are_told_of(
 
 @pytest.mark.slow
 def test_runs_of_several_inputs_are_blamed_together(
-    divergraph, kept, store: Path, tmp_path: Path
+    divergraph, kept, two_kept: Path, tmp_path: Path
 ) -> None:
-    device = written(tmp_path / "device.onnx", 1, 1.1, 1.01)
-    for name, seeds in (("r", (1, 1)), ("s", (2, 2))):
-        kept(device, seeds=seeds, name=name)
+    store = two_kept
     alone = divergraph("blame", "r", "--store", store, "--json").json
     both = divergraph("blame", "r", "s", "r", "--store", store, "--json").json
     assert both["others"] == ["s"]

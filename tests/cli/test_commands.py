@@ -26,8 +26,7 @@ ORIGIN = "LeNet/conv2/Conv2DRelu"
 
 
 def test_compare_prints_the_verdict_and_exits_1(divergraph, compare_lenet, tmp_path):
-    arguments = [*compare_lenet(), "--method", "thresholds"]
-    ended = divergraph(*arguments, "--store", tmp_path / "store", "--json")
+    ended = divergraph(*compare_lenet(), "--store", tmp_path / "store", "--json")
     assert ended.code == 1
     report = ended.json
     assert report["run"] == "run-1"
@@ -266,18 +265,6 @@ def test_doctor_looks_at_everything(divergraph, tmp_path):
     names = {check["check"] for check in report.json["checks"]}
     assert names >= {"python", "divergraph", "tui", "numpy", "store", "tensorflow"}
     assert not (tmp_path / "store").exists(), "looking must not create a store"
-
-
-@pytest.mark.slow
-def test_demo_ends_with_the_verdict_and_the_way_on(divergraph, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    ended = divergraph("demo")
-    assert ended.code == 0
-    assert ORIGIN in ended.out
-    assert "divergraph tui demo" in ended.out
-    folder = Path(ended.out.split("its data is in ")[1].split(";")[0])
-    assert (folder / "model.ckpt.meta").is_file()
 
 
 def test_no_command_shows_the_commands(divergraph):

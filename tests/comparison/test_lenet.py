@@ -11,7 +11,7 @@ import pytest
 
 from divergraph.comparison import CompareRequest, compare
 from divergraph.present.csv_report import write_csv
-from graphstore.model import OpState, Reason, TensorIO, TensorRef, Verdict
+from graphstore.model import OpState, Reason, Role, TensorIO, TensorRef, Verdict
 
 _OWN_WORDS = {
     "CompareFailReason",
@@ -53,6 +53,31 @@ def test_the_fault_is_found_where_it_was_made(runs):
         "LeNet/conv2/Relu",
     }
     assert first.metrics.cosine_similarity > 0.99, "the usual cosine limit does not see it"
+
+
+def test_its_cause_is_named_and_all_others_pass_it_on(runs):
+    data = runs["npu_fault"]
+    assert [origin.op for origin in data.origins] == ["LeNet/conv2/Conv2DRelu"]
+    assert "bias missing" in (data.origins[0].cause or "")
+    roles = {
+        item.op: item.split.role
+        for item in data.comparisons
+        if item.io is TensorIO.OUTPUT and item.split is not None
+    }
+    assert [op for op, role in roles.items() if role is Role.INTRODUCES] == [
+        "LeNet/conv2/Conv2DRelu"
+    ]
+
+
+def test_rounding_is_no_origin_though_a_gradient_is_far_off(runs):
+    data = runs["npu_clean"]
+    assert (data.run.verdict, data.origins, data.suspects) == (Verdict.WITHIN_ROUNDING, (), ())
+    worst = max(
+        item.metrics.relative_euclidean_distance
+        for item in data.comparisons
+        if item.metrics is not None and item.io is TensorIO.OUTPUT
+    )
+    assert worst > 0.05
 
 
 def test_nothing_before_the_fault_is_blamed(runs):

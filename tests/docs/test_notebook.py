@@ -26,7 +26,7 @@ def run_cell(code: str, names: dict[str, object]) -> object:
     return eval(compile(ast.Expression(last.value), str(NOTEBOOK), "eval"), names)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_notebook_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__main__"}

@@ -50,7 +50,7 @@ def shell(tmp_path):
     return call
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_tutorial(shell):
     printed = ""
     shown = 0
@@ -66,9 +66,14 @@ def test_the_tutorial(shell):
 
 def test_what_the_readme_says_the_demo_prints(shell):
     (shown,) = [text for language, text in blocks("README.md") if language == "text"]
-    assert shown.rstrip("\n") in shell("divergraph demo")
+    printed = shell("divergraph demo")
+    assert shown.rstrip("\n") in printed
+    assert "divergraph tui demo" in printed
+    folder = Path(printed.split("its data is in ")[1].split(";")[0])
+    assert (folder / "model.ckpt.meta").is_file()
 
 
+@pytest.mark.thorough
 def test_the_python_page(shell, tmp_path):
     code = [text for language, text in blocks("docs/reference/python.md") if language == "python"]
     output = [text for language, text in blocks("docs/reference/python.md") if language == "text"]

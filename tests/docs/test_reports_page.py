@@ -14,7 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "reports.md").read_text(
 COMMANDS = re.findall(r"^divergraph (.+)$", PAGE, re.MULTILINE)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_commands_write_what_the_page_says(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DIVERGRAPH_STORE", raising=False)

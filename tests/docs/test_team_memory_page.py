@@ -25,7 +25,7 @@ def test_the_query_of_the_page_does_what_it_says(tmp_path):
     assert not check_queries(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_every_command_of_the_page_works(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DIVERGRAPH_STORE", raising=False)

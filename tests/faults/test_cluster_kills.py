@@ -19,7 +19,7 @@ from divergraph.jobs import Job
 from divergraph.jobs.dask_cluster import DaskExecutor
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.thorough,
     pytest.mark.timeout(3600),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

@@ -187,7 +187,8 @@ COUNTS = (
     # 70 for heads of the modules that culprits and the job of ranks became.
     # 30 for copies of a shared constant whose zero points differ, which blame reads, too, and for
     # slices behind a gate.
-    Count("code lines", code_lines, 150_510, 80_000),
+    # 180 for the way back of every call of PyTorch, by reverse accumulation.
+    Count("code lines", code_lines, 150_690, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
     # 20 for layouts of jobs, a rule a file.
     # 2 for what rules of causes share, and for losses in common: files that had two jobs.
@@ -207,7 +208,8 @@ COUNTS = (
     # 3 for golden jobs of another layout: which ranks, one of them, their tensors joined.
     # 7 for errors, checksums, structure and labels out of a module of 637 lines, names, calls and
     # joining of ranks out of one of 618.
-    Count("modules", lambda: len(modules()), 1_343, 700),
+    # 2 for reverse accumulation: the derivatives of ONNX nodes, and those of activations.
+    Count("modules", lambda: len(modules()), 1_345, 700),
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 140, 70),
     Count("import lines in 100", import_share, 8.8, 5),
     Count("private functions with one use, in 100", one_caller_share, 57, 45),

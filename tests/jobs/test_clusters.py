@@ -17,7 +17,7 @@ from graphstore.errors import ClusterError, InputError
 
 # Sockets and loops that a killed worker leaves to the garbage collector.
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.thorough,
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -43,7 +43,7 @@ def test_no_file_is_begun_after_one_failed():
     assert len(begun) < 1000
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_tests_without_them_are_skipped_and_that_is_said_once(tmp_path):
     environment = {
         **{name: value for name, value in os.environ.items() if "proxy" not in name.lower()},

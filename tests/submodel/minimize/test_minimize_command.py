@@ -17,7 +17,7 @@ import pytest
 
 from graphstore.open_store import open_store
 
-pytestmark = pytest.mark.thorough
+pytestmark = [pytest.mark.thorough, pytest.mark.xdist_group("minimize")]
 
 DIVERGRAPH = (sys.executable, "-c", "from divergraph.cli.main import main; main()")
 OPS = 'ops = set(json.load(open(sys.argv[1] + "/manifest.json"))["ops"])\n'

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+# Those of a group share the runs they begin with.
+pytestmark = pytest.mark.xdist_group("minimize")
+
 ORACLE = """
 from divergraph.submodel.minimize.verdicts import OracleAnswer, PartVerdict, Variant
 

@@ -8,6 +8,9 @@ import sys
 
 import pytest
 
+# Those of a group share the runs they begin with.
+pytestmark = pytest.mark.xdist_group("minimize")
+
 RUN = """
 import json, os, re, shutil, sys
 import numpy as np, onnx, onnxruntime
