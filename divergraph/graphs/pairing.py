@@ -9,6 +9,7 @@ from typing import Any
 
 from divergraph.graphs.lineage import Lineage, Unmatched
 from divergraph.graphs.lineage.golden_tensors import Counterpart
+from divergraph.values.reordered import is_reordered
 from divergraph.values.tensor_pair import TensorPair
 from graphstore.model import (
     Comparison,
@@ -122,13 +123,20 @@ class _Pairing:
         producer = None if ref is None else ref.producer
         source = producer or TensorRef(twin.id, 0)
         match = TensorMatch(TensorRef(op.id, position), source, link.rule, link.confidence)
-        return match, dumped, producer is None or (dumped is None and self._is_turned(match))
+        return match, dumped, producer is None or (dumped is None and self._is_turned(op, match))
 
-    def _is_turned(self, match: TensorMatch) -> bool:
-        """Whether what makes an input has another shape: its values may be in another order."""
-        own = self._device.tensors.get((match.device.op, TensorIO.INPUT, match.device.port))
+    def _is_turned(self, op: Op, match: TensorMatch) -> bool:
+        """Whether an input may have its values in another order than what makes it: that has
+        another shape, or the device's own input has another order than what makes that one."""
+        own = self._device.tensors.get((op.id, TensorIO.INPUT, match.device.port))
         source = self._golden.tensors.get((match.golden.op, TensorIO.OUTPUT, match.golden.port))
-        return own is not None and source is not None and own.shape != source.shape
+        if own is None or source is None:
+            return False
+        ref = op.source(match.device.port)
+        made = (
+            None if ref is None else self._device.tensors.get((ref.op, TensorIO.OUTPUT, ref.port))
+        )
+        return own.shape != source.shape or (made is not None and is_reordered(own, made))
 
     def _without_output(self, op: Op) -> Comparison:
         why = Unmatched(Reason.NO_OUTPUT, f"{op.type} has no output")

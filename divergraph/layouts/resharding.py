@@ -29,6 +29,7 @@ from divergraph.layouts.rank_layout import (
     rank_layout,
     values_of,
 )
+from divergraph.layouts.rule import rules
 from divergraph.layouts.shares import AxisShare, Runs, within
 from divergraph.layouts.twins import Twins, parameter, twins
 from divergraph.values.array_types import Array
@@ -231,12 +232,39 @@ class _Resharding:
                 return _addend("the gradient of a mean over the data it has")
         else:
             part = self._best(op, own, whole, self._parts(own.shape, whole.shape, data), read)
+        if isinstance(part, _Part):
+            part = self._in_order(own, whole, data, part)
         missing = read - part.shares if isinstance(part, _Part) else frozenset()
         if missing:
             self.reduced[op.id] = missing
             named = " and the ".join(sorted(missing))
             return _addend(f"it has a part of the {named}")
         return part
+
+    def _in_order(
+        self,
+        own: DumpTensorRef,
+        whole: DumpTensorRef,
+        data: Mapping[int, AxisShare],
+        part: _Part,
+    ) -> _Part:
+        """*part*, with the axis of a sequence that ranks have some places of each in the order of
+        ranks, as they gather it, where the values are nearer to that."""
+        shape = self.layout.data_shape
+        orders = _gathered_orders(data[1], shape[1]) if 1 in data and len(shape) > 1 else []
+        cut_axes = dict(part.runs)
+        axes = [
+            axis
+            for axis, size in enumerate(whole.shape or ())
+            if orders and size == shape[1] and axis not in cut_axes
+        ]
+        ours, theirs = (values_of(own), values_of(whole)) if axes else (None, None)
+        if ours is None or theirs is None:
+            return part
+        choices = [part.runs]
+        choices += [(*part.runs, (axis, order)) for axis in axes for order in orders]
+        nearest = min(choices, key=lambda runs: distance(ours, cut(theirs, dict(runs))))
+        return replace(part, runs=nearest)
 
     def _reads_cut_rows(self, op: Op) -> bool:
         """Whether *op* looks rows up in a weight of which the rank has some."""
@@ -406,6 +434,15 @@ class _Choice(NamedTuple):
 
 def _size(runs: Runs) -> int:
     return sum(stop - start for start, stop in runs)
+
+
+def _gathered_orders(share: AxisShare, length: int) -> list[Runs]:
+    """The orders of *length* places as all ranks have them one after another, where a rank has this
+    *share*: those of the rules that say so, without the order of golden itself."""
+    own = share.of(length)
+    every = [list(rule.parts(length, _size(own))) for rule in rules()] if own is not None else []
+    orders = [tuple(run for part in parts for run in part) for parts in every if own in parts]
+    return [order for order in orders if list(order) != sorted(order)]
 
 
 def _of_data(

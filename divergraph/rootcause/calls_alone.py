@@ -23,7 +23,8 @@ from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.run_inputs import RunInputs
 from divergraph.rootcause.values import is_numeric, relative, same_shape
 from graphstore.contract import RunData
-from graphstore.model import DumpTensorRef
+from graphstore.model import AttrValue, DumpTensorRef, ModelGraph, Op
+from importers.msprobe.calls_between import is_size
 
 
 def is_recorded(data: RunData) -> bool:
@@ -34,7 +35,8 @@ def is_recorded(data: RunData) -> bool:
 def standing_alone(inputs: RunInputs) -> RunInputs:
     """*inputs*, of two recorded runs, with graphs in which no call feeds another; what calls read
     are inputs of the graph, under golden's names in both dumps."""
-    data, sources = inputs.data, inputs.sources
+    sources, resized = inputs.sources, _resized(inputs.data)
+    data = replace(inputs.data, golden=golden_as_run(inputs.data))
     golden, device = calls_alone(data.golden), calls_alone(data.device)
     own: dict[str, DumpTensorRef] = {}
     fed: dict[str, DumpTensorRef] = {}
@@ -44,6 +46,8 @@ def standing_alone(inputs: RunInputs) -> RunInputs:
         if ref is None or ref.statistics is not None:
             continue
         own[name] = ref
+        if golden.sources[name][0] in resized:
+            continue
         # Of another shape it is measured against nothing, and the device's alone is run on.
         if other is not None and other.statistics is None and _shape(other) == _shape(ref):
             fed[name] = other
@@ -56,6 +60,33 @@ def standing_alone(inputs: RunInputs) -> RunInputs:
             device_dump=replace(sources.device_dump, graph_inputs=own),
         ),
     )
+
+
+def golden_as_run(data: RunData) -> ModelGraph:
+    """The golden graph as its calls are run on what the device's read."""
+    resized = _resized(data)
+    ops = tuple(resized.get(op.id, op) for op in data.golden.ops)
+    return replace(data.golden, ops=ops) if resized else data.golden
+
+
+def _resized(data: RunData) -> dict[str, Op]:
+    """Golden's exchanges between ranks that give other numbers of rows to these than the device's
+    do, with the device's numbers: they follow from what was chosen before, as inputs do."""
+    calls, originals = data.device.op_index(), data.golden.op_index()
+    found: dict[str, Op] = {}
+    for link in data.links:
+        op, twin = originals.get(link.original), calls.get(link.device)
+        if op is None or twin is None:
+            continue
+        own, other = _sizes(twin), _sizes(op)
+        if own != other:
+            rest = {key: value for key, value in op.attrs.items() if key not in other}
+            found[op.id] = replace(op, attrs={**rest, **own})
+    return found
+
+
+def _sizes(op: Op) -> dict[str, AttrValue]:
+    return {key: value for key, value in op.attrs.items() if is_size(op, key)}
 
 
 def _pairs(data: RunData, golden: CallsAlone, device: CallsAlone) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from divergraph.execute.translate.torch.alone import runnable
 from divergraph.jobs.progress import Progress
 from divergraph.results.conclusion import with_inherent_damage, with_result
 from divergraph.rootcause import calibration
-from divergraph.rootcause.calls_alone import is_recorded
+from divergraph.rootcause.calls_alone import golden_as_run, is_recorded
 from divergraph.rootcause.core import Splitting, split_run
 from divergraph.rootcause.devices.constants import DeviceConstants
 from divergraph.rootcause.dumped_otherwise import as_read
@@ -87,7 +87,7 @@ def with_root_cause(
     if choice is MethodChoice.AUTO and is_recorded(data) and not _has_values(sources):
         return _by_thresholds(data, _NOTHING_RUN.format("nothing to run"))
     try:
-        golden = runnable(data.golden)
+        golden = runnable(golden_as_run(data) if is_recorded(data) else data.golden)
         executor = open_executor(sources.golden_path, golden, sources.golden_options)
     except ExecutionError as error:
         if choice is MethodChoice.ROOT_CAUSE:

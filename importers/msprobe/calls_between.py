@@ -11,13 +11,14 @@ from importers.msprobe.collectives import (
     BATCH,
     BY_NAME,
     GROUP,
+    JOINED,
     RECEIVES,
     SENDS,
     is_read,
     is_written,
 )
 from importers.msprobe.graph import ARGUMENTS
-from importers.msprobe.job_names import SOURCE
+from importers.msprobe.job_names import RANK, SOURCE, split_place
 
 Key: TypeAlias = tuple[str | int | tuple[int, ...], ...]
 
@@ -103,6 +104,18 @@ def place_in_batch(op: Op, part: CallPart) -> str:
         return ""
     begin = len(f"{op.name}.output.0")
     return op.outputs[part.outputs[0]].name[begin:].removesuffix(".tensor")
+
+
+def is_size(op: Op, key: str) -> bool:
+    """Whether the attribute *key* of a call between ranks says how many rows go to which."""
+    _, is_input, place = key.partition("input.")
+    if place.startswith(RANK):
+        _, place = split_place(place)
+    collective = BY_NAME.get(op.type.removeprefix(JOINED))
+    if not is_input or collective is None:
+        return False
+    head = place.partition(".")[0]
+    return any(head in (str(each.place), each.keyword) for each in collective.sizes)
 
 
 def _group(op: Op) -> tuple[int, ...]:

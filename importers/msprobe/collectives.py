@@ -32,7 +32,8 @@ class Argument:
 @dataclass(frozen=True, slots=True)
 class Collective:
     """A kind of call: its ``names``, what it reads and writes, and where it has a ``root``, the
-    argument that names that rank.
+    argument that names that rank. ``sizes`` are arguments that say how many rows go where: they
+    follow from data, as from what a router of experts chose.
 
     Names and places of arguments are those of ``torch.distributed``'s functions.
     """
@@ -41,6 +42,7 @@ class Collective:
     reads: Argument
     writes: Argument
     root: Argument | None = None
+    sizes: tuple[Argument, ...] = ()
 
 
 COLLECTIVES = (
@@ -65,7 +67,12 @@ COLLECTIVES = (
     Collective(
         ("all_to_all",), Argument(1, "input_tensor_list"), Argument(0, "output_tensor_list")
     ),
-    Collective(("all_to_all_single",), Argument(1, "input"), Argument(0, "output")),
+    Collective(
+        ("all_to_all_single",),
+        Argument(1, "input"),
+        Argument(0, "output"),
+        sizes=(Argument(2, "output_split_sizes"), Argument(3, "input_split_sizes")),
+    ),
     Collective(
         ("scatter",), Argument(1, "scatter_list", True), Argument(0, "tensor"), Argument(2, "src")
     ),

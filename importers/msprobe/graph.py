@@ -69,8 +69,14 @@ def run_graph(files: RunFiles) -> ModelGraph:
         calls = [call_of(name, entry) for name, entry in entries.items()]
     except ValueError as error:
         raise ImportFormatError(files.path, str(error)) from error
-    joined = _Joined(calls, files)
+    read = _without_buffers(calls)
+    joined = _Joined(read, files)
     told = joined.warnings()
+    if len(read) < len(calls):
+        told.append(
+            "parts of memory that is written later, by calls that were not recorded, are left out: "
+            f"{len(calls) - len(read)} of narrow"
+        )
     if files.calls is None:
         told.append("only the nesting of calls is known: there is no dump.json next to the file")
     elif not files.construct:
@@ -92,6 +98,20 @@ def run_graph(files: RunFiles) -> ModelGraph:
         source=str(files.path),
         sha256=files.sha256,
     )
+
+
+def _without_buffers(calls: list[Call]) -> list[Call]:
+    """*calls* but those that take a part of flat memory no call wrote, from which none reads: FSDP
+    writes there what it gathers, below Python. What is in it before is any number, or none."""
+    read = {tensor.flat for call in calls for tensor in call.inputs if tensor.key}
+    made = {tensor.flat for call in calls for tensor in call.outputs if tensor.key}
+    return [
+        call
+        for call in calls
+        if (call.name.type, call.name.way) != ("narrow", "forward")
+        or any(len(tensor.shape or ()) != 1 or tensor.flat in made for tensor in call.inputs)
+        or any(tensor.flat in read for tensor in call.outputs)
+    ]
 
 
 def own_inputs(op: Op) -> int:

@@ -363,17 +363,20 @@ def _common_attrs(
         attrs["stack"] = first["stack"]
     if is_message:
         return attrs
-    by_argument: dict[str, dict[int, AttrValue]] = defaultdict(dict)
+    by_argument: dict[str, dict[int, dict[str, AttrValue]]] = defaultdict(dict)
     for rank, op, _ in members:
         for key, value in op.attrs.items():
-            if key.startswith("input.") and not isinstance(value, tuple):
-                by_argument[key][rank] = value
-    for key, by_rank in by_argument.items():
+            _, is_input, place = key.partition("input.")
+            if is_input and not isinstance(value, tuple):
+                # a list is alike as a whole, or not: its numbers are read together
+                by_argument[place.partition(".")[0]].setdefault(rank, {})[place] = value
+    for by_rank in by_argument.values():
         if len(by_rank) == len(members) and len(set(map(repr, by_rank.values()))) == 1:
-            attrs[key] = next(iter(by_rank.values()))
+            alike = next(iter(by_rank.values()))
+            attrs.update((f"input.{place}", value) for place, value in alike.items())
         else:
-            rest = key.removeprefix("input.")
-            attrs.update((f"input.{place_in_rank(r, rest)}", v) for r, v in by_rank.items())
+            for rank, own in by_rank.items():
+                attrs.update((f"input.{place_in_rank(rank, p)}", v) for p, v in own.items())
     return attrs
 
 

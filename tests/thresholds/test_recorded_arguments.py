@@ -26,3 +26,12 @@ def call(tensors: tuple[str, ...], **values: AttrValue) -> Op:
 )
 def test_arguments_that_differ_are_named(device, golden, said):
     assert unlike_arguments(device, golden) == said
+
+
+def test_how_many_rows_go_where_is_said_where_nothing_before_explains_it():
+    ours, theirs = (
+        Op("call", "call", "dist.all_to_all_single", attrs={"input.rank0.2.0": rows})
+        for rows in (9, 10)
+    )
+    assert unlike_arguments(ours, theirs) == ""
+    assert unlike_arguments(ours, theirs, with_sizes=True) == "rank0.2.0 9, golden 10"

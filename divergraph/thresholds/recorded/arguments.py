@@ -6,6 +6,7 @@ import math
 import re
 
 from graphstore.model import AttrValue, Op
+from importers.msprobe.calls_between import is_size
 from importers.msprobe.graph import ARGUMENTS
 
 _ARGUMENT = "input."
@@ -16,13 +17,17 @@ _ROUNDED = 2.0**-8
 """Numbers nearer than this may be what a tensor of 16 bits held."""
 
 
-def unlike_arguments(device: Op, golden: Op) -> str:
-    """``eps 0.01, golden 1e-06``: the arguments that differ, empty if none does."""
+def unlike_arguments(device: Op, golden: Op, *, with_sizes: bool = False) -> str:
+    """``eps 0.01, golden 1e-06``: the arguments that differ, empty if none does.
+
+    *with_sizes*: those of an exchange, too, that say how many rows go to which rank. Where experts
+    are chosen these follow from the data, so they are no cause behind an error.
+    """
     ours, theirs = _arguments(device), _arguments(golden)
     return "; ".join(
         f"{_name(key)} {_text(ours.get(key))}, golden {_text(theirs.get(key))}"
         for key in sorted({*ours, *theirs})
-        if not _same(ours.get(key), theirs.get(key))
+        if not _same(ours.get(key), theirs.get(key)) and (with_sizes or not is_size(device, key))
     )
 
 

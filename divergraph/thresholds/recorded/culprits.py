@@ -8,6 +8,7 @@ many times its inputs' error starts there. What is over a limit and is not has c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -43,6 +44,7 @@ from divergraph.thresholds.recorded.errors import (
 )
 from divergraph.thresholds.recorded.statistics_only import keeps_places, minds_order
 from graphstore.model import (
+    AttrValue,
     Comparison,
     DType,
     Finding,
@@ -61,6 +63,8 @@ _ALIGNED = 0.999
 """The cosine from which a tensor is golden's times a number, in 16 bits too."""
 
 _UNEQUAL_BITS = "it makes other values of equal ones (checksums); later calls show how far"
+_LABELLED = re.compile(r".*(loss|cross_entropy|Loss)")
+"""Calls that read labels: data as well, and read last."""
 _WHOLE = frozenset({DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.BOOL})
 
 
@@ -93,7 +97,8 @@ class _Search:
         self._explained: set[str] = set()
         self._said: set[str] = set()
         self._alike: set[tuple[str, str, str]] = set()
-        self._seen_over = False
+        self._seen_over = self._seen_choice = False
+        self._fed_right: set[AttrValue | None] = set()
         self._so_far = NONE
         self._is_first = self._is_forward = True
         self._bad_weights = self._equal.unlike_weights()
@@ -131,6 +136,10 @@ class _Search:
                 self._judge_output(op, off)
         if any(item.over for item in outputs):
             self._seen_over = True
+        self._seen_choice |= any(
+            item.device_dtype in _WHOLE and self._errors.of(item) not in (None, NONE)
+            for item in outputs
+        )
         if off or op.id in self._found.causes:
             self._explained.update(self._pairs.around(op.id))
         self._so_far = most((self._so_far, self._errors.largest(outputs)))
@@ -145,7 +154,8 @@ class _Search:
         before, _ = self._errors.fed(op, weights=False)
         if max(self._errors.times(item, before) for item in outputs) < SHIFTED:
             return "", ""
-        if difference := unlike_arguments(op, twin):
+        is_unexplained = not (self._seen_over or self._seen_choice or self._found.causes)
+        if difference := unlike_arguments(op, twin, with_sizes=is_unexplained):
             return ARGUMENT, difference
         for item in self._pairs.inputs.get(op.id, ()) if self._is_forward else ():
             name, error = self._pairs.input_name(item), self._errors.of(item)
@@ -281,10 +291,25 @@ class _Search:
         if item.golden is None and item.device_dtype in _WHOLE:
             off = item.over or (self._is_first and (error != NONE or is_unequal(item)))
             if off and not self._seen_over and not self._found.causes:
-                self._feeds(op, item, error, "which no recorded call made")
+                self._judge_given(op, item, error)
+            elif not off:
+                self._fed_right.add(op.attrs.get(RANK))
         elif item.level in (Level.WARN, Level.FAIL) and op.id not in self._explained:
             self._judge_arrival(op, item, error)
             self._seen_over |= item.over
+
+    def _judge_given(self, op: Op, item: Comparison, error: Error) -> None:
+        """Whole numbers that no call made, and that differ: other data, or, where a rank has read
+        its data right, what the run numbers itself, such as places of a sequence."""
+        if op.attrs.get(RANK) not in self._fed_right or _LABELLED.match(op.type):
+            self._feeds(op, item, error, "which no recorded call made")
+            return
+        sentence = (
+            f"its input {item.port}, whole numbers that no recorded call made, differs from "
+            f"golden's ({error_text(item, error)}), and the data read before does not: places, a "
+            "mask or an index made otherwise"
+        )
+        self._blame(op, INPUT, sentence)
 
     def _judge_arrival(self, op: Op, item: Comparison, error: Error) -> None:
         """An input off by more than what made it is: a call between was left out, or is another."""

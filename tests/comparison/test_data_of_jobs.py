@@ -1,0 +1,108 @@
+"""What of a recorded run is data, and what it makes of data by itself: places, sizes, buffers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import divergraph as dg
+from divergraph.values.array_types import Array
+from divergraph.values.reordered import is_reordered
+from graphstore.model import DType, DumpFormat, DumpTensorRef, TensorIO, Verdict
+from tests.made.recorded_ranks import Call, write_ranks
+
+WORDS = np.array([[3, 1, 0, 2], [2, 2, 1, 3]], np.int64)
+TABLE = np.random.default_rng(1).standard_normal((4, 8)).astype(np.float32)
+PLACES = np.arange(4, dtype=np.int64)
+
+
+def embedded(words: Array) -> Call:
+    return "Functional.embedding.0.forward", [words, TABLE], {}, [TABLE[words]]
+
+
+def masked(places: Array) -> Call:
+    rows, columns = PLACES[:, None], places[None]
+    return "Tensor.__ge__.0.forward", [rows, columns], {}, [rows >= columns]
+
+
+def buffered(value: float) -> Call:
+    memory = np.full(8, value, np.float32)
+    return "Tensor.narrow.0.forward", [memory, 0, 0, 4], {}, [memory[:4]]
+
+
+def exchange(first: int) -> list[list[Call]]:
+    """Two ranks with four rows each: rank 0 keeps its *first* ones, rank 1 its last."""
+    own = [
+        np.random.default_rng(rank).standard_normal((4, 8)).astype(np.float32) for rank in (2, 3)
+    ]
+    gives = [[first, 4 - first], [4 - first, first]]
+    ranks: list[list[Call]] = []
+    for rank in (0, 1):
+        sent = [np.split(own[each], [gives[each][0]])[rank] for each in (0, 1)]
+        gets = [len(part) for part in sent]
+        ranks.append(
+            [
+                ("Torch.mul.0.forward", [own[rank] / 2, 2], {}, [own[rank]]),
+                (
+                    "Distributed.all_to_all_single.0.forward",
+                    [None, own[rank], gets, gives[rank]],
+                    {},
+                    [np.concatenate(sent), own[rank], gets, gives[rank]],
+                ),
+            ]
+        )
+    return ranks
+
+
+def test_an_exchange_of_other_rows_is_right_by_its_own_numbers_of_rows(tmp_path):
+    for side, first in (("golden", 1), ("device", 3)):
+        write_ranks(tmp_path / side / "step0", dict(enumerate(exchange(first))))
+    run = dg.compare(tmp_path / "golden", None, tmp_path / "device", None)
+    (origin,) = run.data.origins
+    assert origin.op == "ranks0-1/Distributed.all_to_all_single.0.forward"
+    assert "rank0.3.0 3, golden 1" in origin.cause
+    assert all("shape" not in finding.sentence for finding in run.data.findings)
+
+
+def compared(golden: list[Call], device: list[Call], folder: Path) -> dg.Run:
+    for side, calls in (("golden", golden), ("device", device)):
+        write_ranks(folder / side / "step0", {0: calls, 1: calls})
+    return dg.compare(folder / "golden", None, folder / "device", None)
+
+
+def test_places_that_a_run_numbers_otherwise_are_an_origin_and_no_other_data(tmp_path):
+    run = compared(
+        [embedded(WORDS), masked(PLACES)], [embedded(WORDS), masked(PLACES[::-1])], tmp_path
+    )
+    assert run.verdict is Verdict.DIVERGED
+    (origin,) = run.data.origins
+    assert origin.op == "rank0/Tensor.__ge__.0.forward"
+    assert origin.cause.startswith("its input 1, whole numbers that no recorded call made")
+
+
+def test_other_words_are_other_data(tmp_path):
+    run = compared(
+        [embedded(WORDS), masked(PLACES)], [embedded(WORDS[::-1]), masked(PLACES)], tmp_path
+    )
+    assert run.verdict is Verdict.INPUTS_DIFFER
+
+
+def test_what_a_buffer_holds_that_nothing_reads_is_no_data(tmp_path):
+    run = compared([buffered(2.0), embedded(WORDS)], [buffered(np.nan), embedded(WORDS)], tmp_path)
+    assert run.verdict in (Verdict.CLEAN, Verdict.WITHIN_ROUNDING)
+
+
+def dumped(values: Array, folder: Path) -> DumpTensorRef:
+    path = folder / f"{len(list(folder.iterdir()))}.bin"
+    np.ascontiguousarray(values).tofile(path)
+    raw, out, size = DumpFormat.RAW, TensorIO.OUTPUT, values.nbytes
+    return DumpTensorRef(path, raw, "op", out, 0, DType.FLOAT32, values.shape, 0, size)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [(TABLE[::-1], True), (TABLE, False), (TABLE * 2, False)]
+)
+def test_values_in_another_order(values, expected, tmp_path):
+    assert is_reordered(*(dumped(each, tmp_path) for each in (TABLE, values))) is expected
