@@ -9,7 +9,7 @@ from typing import Any
 
 from divergraph.graphs.lineage import Lineage, Unmatched
 from divergraph.graphs.lineage.golden_tensors import Counterpart
-from divergraph.values.reordered import is_reordered
+from divergraph.values.orders import is_reordered
 from divergraph.values.tensor_pair import TensorPair
 from graphstore.model import (
     Comparison,

@@ -1,4 +1,4 @@
-"""The order of a device tensor's axes and channels changed into golden's."""
+"""The order of values: a device tensor's changed into golden's, or another than a tensor's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from math import prod
 import numpy as np
 
 from divergraph.values.array_types import Array
-from graphstore.model import Reorder
+from divergraph.values.one_tensor import read_tensor
+from divergraph.values.unread import Unread
+from graphstore.model import DumpTensorRef, Reorder
 
 
 def reordered(device: Array, reorder: Reorder, golden_shape: Sequence[int]) -> Array | None:
@@ -42,3 +44,16 @@ def _unblocked(value: Array, block: int, golden_shape: Sequence[int]) -> Array:
     blocks = value.reshape(batch, channels // block, *space, block)
     plain = np.moveaxis(blocks, -1, 2).reshape(batch, channels, *space)
     return plain[:, : golden_shape[1]]
+
+
+def is_reordered(one: DumpTensorRef, other: DumpTensorRef) -> bool:
+    """Whether both hold the same values, in another order; false where a dump has no values."""
+    if one.statistics is not None or other.statistics is not None or one.shape != other.shape:
+        return False
+    values, others = read_tensor(one), read_tensor(other)
+    if isinstance(values, Unread) or isinstance(others, Unread):
+        return False
+    flat, flat_other = (np.asarray(each, np.float64).reshape(-1) for each in (values, others))
+    if np.array_equal(flat, flat_other, equal_nan=True):
+        return False
+    return np.array_equal(np.sort(flat), np.sort(flat_other), equal_nan=True)

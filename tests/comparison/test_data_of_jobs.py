@@ -9,7 +9,7 @@ import pytest
 
 import divergraph as dg
 from divergraph.values.array_types import Array
-from divergraph.values.reordered import is_reordered
+from divergraph.values.orders import is_reordered
 from graphstore.model import DType, DumpFormat, DumpTensorRef, TensorIO, Verdict
 from tests.made.recorded_ranks import Call, write_ranks
 
