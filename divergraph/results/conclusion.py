@@ -136,11 +136,15 @@ def _result(outputs: int, damaged: Sequence[DamagedOutput]) -> RunResult:
 
 def with_inherent_damage(data: RunData) -> RunData:
     """*data*, of calls that each give what their own inputs give: what is damaged then is what
-    rounding has become from call to call."""
+    rounding has become from call to call. It makes no other shape."""
     result = data.run.result
     if not result.damaged:
         return data
-    records = [replace(output, inherent=True) for output in result.damaged]
+    misshapen = {(item.op, item.port) for item in result_tensors(data).misshapen}
+    records = [
+        output if (output.op, output.port) in misshapen else replace(output, inherent=True)
+        for output in result.damaged
+    ]
     return replace(data, run=replace(data.run, result=_result(len(records), records)))
 
 

@@ -10,7 +10,7 @@ import pytest
 import divergraph as dg
 from divergraph.values.array_types import Array
 from divergraph.values.orders import is_reordered
-from graphstore.model import DType, DumpFormat, DumpTensorRef, TensorIO, Verdict
+from graphstore.model import DType, DumpFormat, DumpTensorRef, ResultState, TensorIO, Verdict
 from tests.made.recorded_ranks import Call, write_ranks
 
 WORDS = np.array([[3, 1, 0, 2], [2, 2, 1, 3]], np.int64)
@@ -32,12 +32,14 @@ def buffered(value: float) -> Call:
     return "Tensor.narrow.0.forward", [memory, 0, 0, 4], {}, [memory[:4]]
 
 
-def exchange(first: int) -> list[list[Call]]:
-    """Two ranks with four rows each: rank 0 keeps its *first* ones, rank 1 its last."""
+def exchange(first: int, second: int | None = None) -> list[list[Call]]:
+    """Two ranks with four rows each: rank 0 keeps its *first* ones, rank 1 gives its first ones, as
+    many as rank 0 gives away or *second*."""
     own = [
         np.random.default_rng(rank).standard_normal((4, 8)).astype(np.float32) for rank in (2, 3)
     ]
-    gives = [[first, 4 - first], [4 - first, first]]
+    second = 4 - first if second is None else second
+    gives = [[first, 4 - first], [second, 4 - second]]
     ranks: list[list[Call]] = []
     for rank in (0, 1):
         sent = [np.split(own[each], [gives[each][0]])[rank] for each in (0, 1)]
@@ -64,6 +66,32 @@ def test_an_exchange_of_other_rows_is_right_by_its_own_numbers_of_rows(tmp_path)
     assert origin.op == "ranks0-1/Distributed.all_to_all_single.0.forward"
     assert "rank0.3.0 3, golden 1" in origin.cause
     assert all("shape" not in finding.sentence for finding in run.data.findings)
+
+
+def test_an_exchange_that_gives_ranks_other_numbers_of_rows_is_an_origin(tmp_path):
+    """Of right inputs: what it makes has another shape on each rank, which was called clean."""
+    for side, first in (("golden", 1), ("device", 3)):
+        write_ranks(tmp_path / side / "step0", dict(enumerate(exchange(first, 3))))
+    run = dg.compare(tmp_path / "golden", None, tmp_path / "device", None)
+    (origin,) = run.data.origins
+    assert origin.op == "ranks0-1/Distributed.all_to_all_single.0.forward"
+    assert run.data.run.result.state is ResultState.DAMAGED
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_call_that_makes_another_shape_of_right_inputs_is_an_origin(tmp_path, ranks):
+    """Of a function nobody can run again."""
+    for side, rows in (("golden", 4), ("device", 3)):
+        made = TABLE[:rows] * 2
+        calls: list[Call] = [
+            ("Torch.mul.0.forward", [TABLE / 2, 2], {}, [TABLE]),
+            ("Torch.strange.0.forward", [TABLE], {}, [made]),
+            ("Functional.relu.0.forward", [made], {}, [np.maximum(made, 0)]),
+        ]
+        write_ranks(tmp_path / side / "step0", dict.fromkeys(range(ranks), calls))
+    run = dg.compare(tmp_path / "golden", None, tmp_path / "device", None)
+    assert "another shape" in run.data.origins[0].cause
+    assert {origin.type for origin in run.data.origins} == {"strange"}
 
 
 def compared(golden: list[Call], device: list[Call], folder: Path) -> dg.Run:

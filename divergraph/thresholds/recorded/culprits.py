@@ -30,6 +30,7 @@ from divergraph.thresholds.recorded.cause_labels import (
     INPUT,
     LAW,
     REDUCTION,
+    SHAPE,
     UNEQUAL,
     WEIGHT,
 )
@@ -65,6 +66,11 @@ _ALIGNED = 0.999
 _UNEQUAL_BITS = "it makes other values of equal ones (checksums); later calls show how far"
 _LABELLED = re.compile(r".*(loss|cross_entropy|Loss)")
 """Calls that read labels: data as well, and read last."""
+_SHAPED_BY_VALUES = re.compile(
+    r".*(nonzero|argwhere|masked_select|unique|__getitem__|index|where|nms|repeat_interleave"
+    r"|all_to_all|bincount|split|pack_padded)"
+)
+"""Calls whose outputs have a shape that follows from values, not from shapes alone."""
 _WHOLE = frozenset({DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.BOOL})
 
 
@@ -149,10 +155,12 @@ class _Search:
     def _shifted(self, op: Op, outputs: Sequence[Comparison]) -> tuple[str, str]:
         """The argument or the weight that differs, where what the call makes shows it."""
         twin = self._pairs.twin(op.id)
-        if twin is None or not outputs:
+        is_reshaped = self._makes_another_shape(op)
+        if twin is None or not (outputs or is_reshaped):
             return "", ""
         before, _ = self._errors.fed(op, weights=False)
-        if max(self._errors.times(item, before) for item in outputs) < SHIFTED:
+        times = max((self._errors.times(item, before) for item in outputs), default=0.0)
+        if times < SHIFTED and not is_reshaped:
             return "", ""
         is_unexplained = not (self._seen_over or self._seen_choice or self._found.causes)
         if difference := unlike_arguments(op, twin, with_sizes=is_unexplained):
@@ -163,7 +171,23 @@ class _Search:
                 self._bad_weights.discard(name)  # others that read it are not to blame
                 weight = name.partition(".parameters.")[2]
                 return WEIGHT, f"its {weight} differs from golden's ({error_text(item, error)})"
-        return "", ""
+        return (SHAPE, self._shape_text(op)) if is_reshaped else ("", "")
+
+    def _makes_another_shape(self, op: Op) -> bool:
+        """Whether a call makes another shape than golden's of inputs of golden's shapes. Behind
+        others its arguments may follow from them, as sizes of a view do."""
+        inputs, made = (items.get(op.id, ()) for items in (self._pairs.inputs, self._pairs.outputs))
+        return any(x.misshapen for x in made) and not any(x.misshapen for x in inputs)
+
+    def _shape_text(self, op: Op) -> str:
+        """The sentence of a call that does; "" where its shape follows from values that differ."""
+        inputs = self._pairs.inputs.get(op.id, ())
+        errors = [self._errors.of(item) for item in inputs]
+        follows = _SHAPED_BY_VALUES.match(op.type) and any(error != NONE for error in errors)
+        if follows or self._seen_choice or not inputs or any(error is None for error in errors):
+            return ""
+        item = next(item for item in self._pairs.outputs[op.id] if item.misshapen)
+        return f"its output {item.port} has another shape, of inputs of golden's: {item.detail}"
 
     def _judge_output(self, op: Op, off: Sequence[Comparison]) -> None:
         if any(item.over for item in off) and self._blame_proved_start(op):
