@@ -286,7 +286,7 @@ class TorchCall:
         found: list[str | None] = []
         for place in self._places(GIVES):
             plain = place.removeprefix(BY_ARGUMENT)
-            name = by_place.get(plain.removesuffix(".0") if "." in plain else plain)
+            name = by_place.get(plain) or by_place.get(plain.removesuffix(".0"))
             if name is None:
                 raise self.refused(f"has a gradient by {place or 'its output'}")
             found.append(name)

@@ -121,12 +121,15 @@ def _matmul(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
         back.piece.transpose(name, *range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
         for name, shape in zip((one, other), shapes, strict=True)
     ]
+    by_one = back.add("MatMul", gradient, turned[1])
     wide = back.shape(node.output[0])[:-2]
-    found = {0: back.add("MatMul", gradient, turned[1]), 1: back.add("MatMul", turned[0], gradient)}
-    return {
-        at: back.summed(name, (*wide, *shapes[at][-2:]), node.input[at])
-        for at, name in found.items()
-    }
+    by_one = back.summed(by_one, (*wide, *shapes[0][-2:]), one)
+    if len(shapes[1]) == 2:  # all rows of the batch at once: no matrix for each of its elements
+        rows = back.piece.reshape(one, (-1, shapes[0][-1]))
+        came = back.piece.reshape(gradient, (-1, shapes[1][-1]))
+        return {0: by_one, 1: back.add("MatMul", back.piece.transpose(rows, 1, 0), came)}
+    by_other = back.add("MatMul", turned[0], gradient)
+    return {0: by_one, 1: back.summed(by_other, (*wide, *shapes[1][-2:]), other)}
 
 
 def _einsum(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
@@ -210,6 +213,28 @@ def _concat(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
     return found
 
 
+def _gathered(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
+    """What was taken several times adds up."""
+    value, index = node.input
+    if node.op_type == "GatherElements":
+        axis = _axis(node)
+        return {
+            0: back.add("ScatterElements", back.zeros(value), index, gradient, axis=axis, **_ADDED)
+        }
+    if node.op_type == "Gather":
+        if _axis(node) not in (0, -len(back.shape(value))):
+            return {0: _moved(back, node, {node.output[0]: gradient}, 0)}
+        index = back.add("Unsqueeze", index, back.piece.ints(-1))
+    wide = back.piece.cast(back.zeros(value), np.float64)
+    gradient = back.piece.cast(gradient, np.float64)
+    return {0: back.typed(back.add("ScatterND", wide, index, gradient, **_ADDED), value)}
+
+
+def _axis(node: NodeProto) -> int:
+    return int(attribute(node, "axis", 0))
+
+
+_ADDED = {"reduction": "add"}
 _RULES: Mapping[str, _Rule] = {
     "Identity": lambda _back, _node, gradient: {0: gradient},
     "Cast": lambda back, node, gradient: {0: back.typed(gradient, node.input[0])},
@@ -235,6 +260,7 @@ _RULES: Mapping[str, _Rule] = {
         _reduced,
     ),
     "CumSum": _cumsum,
+    **dict.fromkeys(("Gather", "GatherElements", "GatherND"), _gathered),
     "Conv": of_convolution,
     "ConvTranspose": of_transposed,
     **dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze", "Flatten"), _reshaped),
@@ -250,8 +276,7 @@ _FLAT = frozenset(
 )
 """What has no slope anywhere, or none at all."""
 _MOVING: Mapping[str, tuple[int, ...]] = {
-    **dict.fromkeys(("Slice", "Gather", "GatherElements", "GatherND", "Tile", "Pad", "Trilu",
-                     "DepthToSpace"), (0,)),
+    **dict.fromkeys(("Slice", "Tile", "Pad", "Trilu", "DepthToSpace"), (0,)),
     **dict.fromkeys(("ScatterElements", "ScatterND"), (0, 2)),
     "Where": (1, 2),
 }  # fmt: skip
@@ -269,7 +294,7 @@ def _moved(back: Reverse, node: NodeProto, incoming: Mapping[str, str], at: int)
     size = math.prod(shape)
     ends = (piece.const(np.array(end, wide)) for end in (1.0, size + 1.0, 1.0))
     inputs: list[str | None] = list(node.input)
-    for place in _MOVING[node.op_type]:
+    for place in _MOVING.get(node.op_type, (at,)):
         if place != at:
             nothing = piece.ints(*back.shape(node.input[place]))
             inputs[place] = piece.add("Expand", np.array(0.0, wide), nothing)

@@ -8,6 +8,7 @@ import numpy as np
 
 from divergraph.execute.translate.torch.call import TorchCall, row
 from divergraph.execute.translate.torch.losses import IGNORED
+from divergraph.execute.translate.torch.reverse import back_by_its_row
 from divergraph.execute.translate.torch.windows import max_pooled
 
 _SOURCE = "torch.autograd; derivatives of the functions of torch"
@@ -20,8 +21,8 @@ _LEAST = 1e-12
 def _chosen_back(call: TorchCall) -> Sequence[str | None]:
     """What came in goes to the places that were chosen."""
     at = 2 if call.type == "topk" else 1
-    if call.find("made.1") is None:
-        raise call.refused("chose of a whole tensor")
+    if call.find("made.1") is None:  # of a whole tensor, or of two
+        return back_by_its_row(call)
     axis = call.axis(at, "dim", -1)
     gradient, places = call.gradient(), call.made(1)
     if len(call.gradient_shape()) < len(call.shape()):
@@ -35,6 +36,8 @@ def _chosen_back(call: TorchCall) -> Sequence[str | None]:
 def _cross_entropy_back(call: TorchCall) -> Sequence[str | None]:
     """The last node of a cross entropy is the pick of logarithms: its gradient is by these, unless
     the call's own was recorded."""
+    if call.is_by_argument:
+        return back_by_its_row(call)
     shape, labels = call.shape(), call.shape(1, "target")
     at = 6 if call.type == "cross_entropy" else 5
     how = call.word(at, "reduction", "mean")
@@ -53,10 +56,6 @@ def _cross_entropy_back(call: TorchCall) -> Sequence[str | None]:
     zeros = call.piece.const(np.zeros(shape, call.working))
     share, target = (call.add("Unsqueeze", each, listed) for each in (share, target))
     found = call.add("ScatterElements", zeros, target, share, axis=1)
-    if call.type == "cross_entropy" and call.is_by_argument:
-        total = call.reduced("ReduceSum", found, (1,), keep=True)
-        shares = call.add("Softmax", call.tensor(), axis=1)
-        found = call.add("Sub", found, call.add("Mul", shares, total))
     return call.gradients({"0": found})
 
 
