@@ -21,7 +21,6 @@ from graphstore.model import (
 )
 from graphstore.schema.graph_outline import graph_outline
 from graphstore.schema.op_blocks import BLOCK, OpReader, attrs_of, op_blocks, ops_of_blocks
-from graphstore.schema.stored_graph import Packing
 from graphstore.traverse.edge_columns import edge_columns, places
 from graphstore.traverse.topological_order import graph_arrays
 
@@ -118,17 +117,6 @@ def test_attributes_are_written_as_json_for_each_op() -> None:
     graph = chain(BLOCK + 3)
     texts = attrs_of(graph.ops)
     assert texts == [f'{{"axis":{number % 3}}}' for number in range(len(graph.ops))]
-
-
-@pytest.mark.parametrize("steps", [0, 1, 5])
-def test_a_graph_packed_in_steps_is_the_graph_packed_at_once(steps: int) -> None:
-    graph = chain(2 * BLOCK + 3)
-    edges = edge_columns(graph, places(graph))
-    packing = Packing(graph, edges)
-    for _ in zip(range(steps), packing, strict=False):
-        pass
-    assert packing.whole() == Packing(graph, edges).whole()
-    assert list(packing.whole().blocks) == blocks_of(graph)
 
 
 def test_layers_that_repeat_take_almost_no_space() -> None:
