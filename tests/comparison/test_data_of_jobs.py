@@ -94,6 +94,31 @@ def test_a_call_that_makes_another_shape_of_right_inputs_is_an_origin(tmp_path, 
     assert {origin.type for origin in run.data.origins} == {"strange"}
 
 
+def layers(off: float, stale: int | None) -> list[Call]:
+    """Four linear layers after an update, by which all weights are *off* a little and that of the
+    layer *stale* by twenty times as much: it is from before the update."""
+    draw, found = np.random.default_rng(4), list[Call]()
+    x = draw.standard_normal((6, 16)).astype(np.float32)
+    for layer in range(4):
+        weight, update = draw.standard_normal((2, 16, 16)).astype(np.float32) / 4
+        share = off * (20 if layer == stale else 1)
+        weight = weight + np.float32(share) * update
+        made = x @ weight.T
+        found.append((f"Functional.linear.{layer}.forward", [x, weight], {}, [made]))
+        x = np.tanh(made)
+        found.append((f"Torch.tanh.{layer}.forward", [made], {}, [x]))
+    return found
+
+
+@pytest.mark.parametrize("stale", [None, 2])
+def test_of_weights_that_are_all_updated_one_from_before_stands_out(tmp_path, stale):
+    run = compared(layers(0.0, None), layers(0.004, stale), tmp_path)
+    calls = [origin.op for origin in run.data.origins]
+    assert [call.partition("/")[2] for call in calls] == (
+        [] if stale is None else ["Functional.linear.2.forward"]
+    )
+
+
 def compared(golden: list[Call], device: list[Call], folder: Path) -> dg.Run:
     for side, calls in (("golden", golden), ("device", device)):
         write_ranks(folder / side / "step0", {0: calls, 1: calls})
