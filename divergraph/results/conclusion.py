@@ -15,6 +15,7 @@ from divergraph.thresholds.doubts import undecided, with_doubt
 from divergraph.values.array_types import Array
 from divergraph.values.pairs import read_pair
 from divergraph.values.unread import Unread
+from graphstore.columns.op_attributes import RANKS
 from graphstore.contract import RunData
 from graphstore.model import (
     Blamed,
@@ -136,9 +137,10 @@ def _result(outputs: int, damaged: Sequence[DamagedOutput]) -> RunResult:
 
 def with_inherent_damage(data: RunData) -> RunData:
     """*data*, of calls that each give what their own inputs give: what is damaged then is what
-    rounding has become from call to call. It makes no other shape."""
+    rounding has become from call to call. It makes no other shape, and what came through a call
+    between ranks that was not run again may be that call's."""
     result = data.run.result
-    if not result.damaged:
+    if not result.damaged or _leaves_calls_between_ranks(data):
         return data
     misshapen = {(item.op, item.port) for item in result_tensors(data).misshapen}
     records = [
@@ -146,6 +148,11 @@ def with_inherent_damage(data: RunData) -> RunData:
         for output in result.damaged
     ]
     return replace(data, run=replace(data.run, result=_result(len(records), records)))
+
+
+def _leaves_calls_between_ranks(data: RunData) -> bool:
+    judged = {item.op for item in data.comparisons if item.split and not item.split.failure}
+    return any(RANKS in op.attrs and op.id not in judged for op in data.device.ops)
 
 
 def damage_text(damaged: DamagedOutput) -> str:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from browsing import Browser
 from onnx import TensorProto, helper, save
 
 from divergraph.api.demo import demo_data
+from divergraph.jobs.background.job_files import PROCESS, read_json
 from divergraph.jobs.background.shelf import BackgroundState, JobShelf, store_key
 from graphstore.contract import GraphStore
 from graphstore.open_store import open_store
@@ -45,6 +49,20 @@ def jobs_app(
 def shelf_of(folder: Path) -> JobShelf:
     """The jobs of such an app."""
     return JobShelf(folder / "state" / "jobs")
+
+
+@contextmanager
+def paused(folder: Path) -> Iterator[None]:
+    """The jobs that run stand still meanwhile: none ends before what is pressed arrives."""
+    jobs = [job for job in shelf_of(folder).jobs() if job.state is BackgroundState.RUNNING]
+    running = [read_json(job.folder / PROCESS)["pid"] for job in jobs]
+    for pid in running:
+        os.killpg(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in running:
+            os.killpg(pid, signal.SIGCONT)
 
 
 def one_op_model(path: Path, ops: Sequence[str] = ("relu",)) -> Path:

@@ -20,6 +20,7 @@ from jobs_on_screen import (
     jobs_of_the_past,
     one_op_model,
     past_job,
+    paused,
     shelf_of,
     states,
     until,
@@ -132,13 +133,15 @@ async def test_what_fits_together_is_compared_and_opened(open_app, tmp_path):
 async def test_the_demo_by_its_key(open_app, tmp_path):
     async with open_app() as b:
         await b.press("d")
-        await until(b, lambda: bool(b.app.looks))
-        assert isinstance(b.app.screen, JobsScreen)
-        await b.press("i")
-        assert "it has no form" in said(b.app)
-        await b.press("X", *"no", "enter")
-        assert "it goes on" in said(b.app)
-        await b.press("X", *"yes", "enter")
+        await until(b, lambda: any(look.runs for look in b.app.looks))
+        with paused(tmp_path):
+            assert isinstance(b.app.screen, JobsScreen)
+            await b.press("i")
+            assert "it has no form" in said(b.app)
+            await b.press("X", *"no", "enter")
+            assert "it goes on" in said(b.app)
+            await b.press("X", *"yes")
+        await b.press("enter")
         await until_ended(b)
         assert states(tmp_path) == [BackgroundState.STOPPED]
 
@@ -183,9 +186,11 @@ async def test_a_stopped_job_goes_on(open_app, running, tmp_path):
     async with open_app() as b:
         await b.press("8")
         await until_stage(b, "comparing tensors")
-        await b.press("D")
-        assert "it runs; X stops it" in said(b.app)
-        await b.press("X", *"yes", "enter")
+        with paused(tmp_path):
+            await b.press("D")
+            assert "it runs; X stops it" in said(b.app)
+            await b.press("X", *"yes")
+        await b.press("enter")
         await until_ended(b)
         assert "stopped; R goes on" in text_of(b.app)
         await b.press("R")
@@ -198,13 +203,14 @@ async def test_a_stopped_job_goes_on(open_app, running, tmp_path):
 async def test_leaving_lets_a_job_go_on_and_a_later_app_finds_it(open_app, running, tmp_path):
     async with open_app() as b:
         await until(b, lambda: any(look.runs for look in b.app.looks))
-        await b.press("q")
-        assert isinstance(b.app.screen, LeaveOverlay)
-        await b.press("escape")
-        assert not b.app._exit
-        await b.press("q", "b")
-        assert b.app._exit
-    assert states(tmp_path) == [BackgroundState.RUNNING]
+        with paused(tmp_path):
+            await b.press("q")
+            assert isinstance(b.app.screen, LeaveOverlay)
+            await b.press("escape")
+            assert not b.app._exit
+            await b.press("q", "b")
+            assert b.app._exit
+            assert states(tmp_path) == [BackgroundState.RUNNING]
     async with open_app() as b:
         await until_ended(b)
         await b.press("8")
@@ -292,13 +298,14 @@ async def test_what_a_job_tells_cannot_reach_the_terminal(settle, tmp_path, host
         assert "\x1b" not in text_of(b.app)
 
 
-async def test_a_question_that_is_asked_in_a_small_window(open_app, running):
+async def test_a_question_that_is_asked_in_a_small_window(open_app, running, tmp_path):
     async with open_app((60, 20)) as b:
         await until(b, lambda: any(look.runs for look in b.app.looks))
-        await b.press("8", "X")
-        assert isinstance(b.app.screen, LineForm)
-        await b.press("escape", "q")
-        assert "stop it, and leave" in text_of(b.app)
+        with paused(tmp_path):
+            await b.press("8", "X")
+            assert isinstance(b.app.screen, LineForm)
+            await b.press("escape", "q")
+            assert "stop it, and leave" in text_of(b.app)
 
 
 async def test_what_a_job_writes_anew_is_loaded_anew(open_app, tmp_path, url):
