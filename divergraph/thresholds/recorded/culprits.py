@@ -175,7 +175,10 @@ class _Search:
 
     def _makes_another_shape(self, op: Op) -> bool:
         """Whether a call makes another shape than golden's of inputs of golden's shapes. Behind
-        others its arguments may follow from them, as sizes of a view do."""
+        others its arguments may follow from them, as sizes of a view do; a way back has the shapes
+        of whichever node of autograd was its last."""
+        if op.attrs.get("direction") not in (None, "forward"):
+            return False
         inputs, made = (items.get(op.id, ()) for items in (self._pairs.inputs, self._pairs.outputs))
         return any(x.misshapen for x in made) and not any(x.misshapen for x in inputs)
 

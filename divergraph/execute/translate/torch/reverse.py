@@ -6,6 +6,7 @@ so that a call with a row has a way back as well (reverse accumulation, the chai
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -150,10 +151,12 @@ def back_by_its_row(call: TorchCall) -> Sequence[str | None]:
     for at, name in enumerate(made):
         if not name or (gradient := call.find(f"{GRADIENT}{at}")) is None:
             continue
+        shape, came = reverse.shape(name), call.gradient_shape(at)
         # With arguments changed to try a cause, onnx would end the process over such sizes.
-        if reverse.shape(name) != call.gradient_shape(at):
-            raise call.refused(f"has a gradient of {call.gradient_shape(at)}")
-        incoming[name] = gradient
+        if math.prod(shape) != math.prod(came):
+            raise call.refused(f"has a gradient of {came}")
+        # Rows of a batch may have been recorded as one list.
+        incoming[name] = gradient if shape == came else call.piece.reshape(gradient, shape)
     is_of_parameters = call.piece.op.type.endswith(OF_PARAMETERS)
     wanted = {
         place.removeprefix(PARAMETER): name
