@@ -35,8 +35,10 @@ def is_recorded(data: RunData) -> bool:
 def standing_alone(inputs: RunInputs) -> RunInputs:
     """*inputs*, of two recorded runs, with graphs in which no call feeds another; what calls read
     are inputs of the graph, under golden's names in both dumps."""
-    sources, resized = inputs.sources, _resized(inputs.data)
+    sources, recorded = inputs.sources, inputs.data.golden
     data = replace(inputs.data, golden=golden_as_run(inputs.data))
+    pairs = zip(data.golden.ops, recorded.ops, strict=True)
+    resized = {op.id for op, before in pairs if op is not before}
     golden, device = calls_alone(data.golden), calls_alone(data.device)
     own: dict[str, DumpTensorRef] = {}
     fed: dict[str, DumpTensorRef] = {}

@@ -17,8 +17,8 @@ _EXACT = 4 * 2.0**-8
 """A weight of which no element is off by more, relative to a quarter of the largest, is golden's,
 rounded to bfloat16 at most; the type of its file does not tell, msprobe's ``.npy`` are float32."""
 _STANDS_OUT = 4.0
-"""How many times the usual error of matrices one of another step or layer has at least. Measured: a
-stale shard of one update 6.6, the others of a healthy job in bfloat16 up to 1.5."""
+"""A matrix whose error is more than this many times the usual one is not golden's. Measured: a
+shard from before one update has 6.6 times, the matrices of a healthy bfloat16 job at most 1.5."""
 _WEIGHTS = 0.5
 """Share of the weights that must be golden's, rounded, for another one to be a fault: after updates
 all of them differ."""

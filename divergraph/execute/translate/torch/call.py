@@ -259,18 +259,6 @@ class TorchCall:
         found = self.add(kind, self.piece.cast(tensor, np.float64), listed, keepdims=int(keep))
         return self.piece.cast(found, self.working if self.working.kind == "f" else self.result)
 
-    def summed_to(self, tensor: str, shape: Sequence[int], wanted: Sequence[int]) -> str:
-        """A gradient of *shape* added up along the axes an operand of shape *wanted* was spread."""
-        if tuple(shape) == tuple(wanted):
-            return tensor
-        lead = len(shape) - len(wanted)
-        spread = [
-            axis
-            for axis, size in enumerate(shape)
-            if axis < lead or (wanted[axis - lead] == 1 and size != 1)
-        ]
-        return self.piece.reshape(self.reduced("ReduceSum", tensor, spread, keep=True), wanted)
-
     @property
     def is_by_argument(self) -> bool:
         """Whether the gradients of a call of several nodes are its own, not those of a node."""

@@ -36,7 +36,7 @@ def gradients_of(
         return {}
     if kind == "Split":  # of several outputs, of which some may lead nowhere
         parts = [incoming.get(name) or back.zeros(name) for name in node.output]
-        return {0: back.add("Concat", *parts, axis=attribute(node, "axis", 0))}
+        return {0: back.add("Concat", *parts, axis=_axis(node))}
     if kind in _MOVING:
         return {at: _moved(back, node, incoming, at) for at in places}
     gradient = incoming.get(output)
@@ -205,7 +205,7 @@ def _reshaped(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
 
 
 def _concat(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
-    axis, begin, found = attribute(node, "axis", 0), 0, {}
+    axis, begin, found = _axis(node), 0, {}
     for at, name in enumerate(node.input):
         end = begin + back.shape(name)[axis]
         ends = (back.piece.ints(place) for place in (begin, end, axis))
@@ -286,8 +286,6 @@ _MOVING: Mapping[str, tuple[int, ...]] = {
 def _moved(back: Reverse, node: NodeProto, incoming: Mapping[str, str], at: int) -> str:
     """The gradient by input *at* of what moves elements: the same node moves their numbers, from 1
     on, and 0 for what comes from elsewhere."""
-    from onnx import NodeProto
-
     wide, piece, shape = np.dtype(np.float64), back.piece, back.shape(node.input[at])
     if attribute(node, "reduction", b"none") != b"none":
         return _added(back, node, incoming[node.output[0]], at)
@@ -301,10 +299,8 @@ def _moved(back: Reverse, node: NodeProto, incoming: Mapping[str, str], at: int)
     inputs[at] = piece.reshape(piece.add("Range", *ends), shape)
     if node.op_type == "Pad" and len(inputs) > 2:
         inputs[2] = None
-    copy = NodeProto()
-    copy.CopyFrom(node)
     numbered = piece.add_many(node.op_type, len(node.output), *inputs)
-    piece.nodes[-1].attribute.extend(copy.attribute)
+    piece.nodes[-1].attribute.extend(node.attribute)
     flat = piece.ints(-1)
     total: str = piece.const(np.zeros(size + 1, wide))
     for name, numbers in zip(node.output, numbered, strict=True):
@@ -324,5 +320,4 @@ def _added(back: Reverse, node: NodeProto, gradient: str, at: int) -> str:
         return gradient
     if node.op_type == "ScatterND":
         return back.add("GatherND", gradient, node.input[1])
-    axis = int(attribute(node, "axis", 0))
-    return back.add("GatherElements", gradient, node.input[1], axis=axis)
+    return back.add("GatherElements", gradient, node.input[1], axis=_axis(node))

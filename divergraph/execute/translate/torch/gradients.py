@@ -1,6 +1,6 @@
 """Ways back of calls whose last node of autograd is not the call, or that are cheaper by hand.
 
-All others follow from the rows of their ways there (``derivatives``).
+All others follow from the rows of their ways there (``reverse``).
 
 A dump has for a call the gradients of the last node of autograd. Where a call is one node these are
 its own. Where it is several (a linear call of three axes, a matmul of four) they are not, and that

@@ -12,7 +12,6 @@ from divergraph.execute.translate.torch.reverse import back_by_its_row
 from divergraph.execute.translate.torch.windows import max_pooled
 
 _SOURCE = "torch.autograd; derivatives of the functions of torch"
-_BEGIN = 2
 _LEAST = 1e-12
 """What PyTorch divides the gradient of a binary cross entropy by at least."""
 

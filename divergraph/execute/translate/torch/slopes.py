@@ -31,13 +31,12 @@ def _sigmoid(back: Reverse, _node: NodeProto, x: str, y: str) -> str:
     return back.add("Mul", y, back.add("Sub", back.number(1.0, x), y))
 
 
-def _one_over(back: Reverse, x: str, *factors: tuple[float, int]) -> str:
-    """One over the root of the sum of each number times a power of *x*."""
-    terms = [
-        back.add("Mul", back.number(by, x), back.add("Pow", x, back.number(power, x)))
-        for by, power in factors
-    ]
-    return back.add("Reciprocal", back.add("Sqrt", back.add("Sum", *terms)))
+def _more_square(back: Reverse, x: str, y: str) -> str:
+    return back.add("Add", back.number(1.0, x), back.add("Mul", y, y))
+
+
+def _asin(back: Reverse, node: NodeProto, x: str, _y: str) -> str:
+    return back.add("Reciprocal", back.add("Sqrt", _less_square(back, node, x, x)))
 
 
 def _above(back: Reverse, x: str, limit: float, kind: str = "Greater") -> str:
@@ -120,12 +119,12 @@ SLOPES: Mapping[str, Slope] = {
     "Reciprocal": lambda back, _node, _x, y: back.add("Neg", back.add("Mul", y, y)),
     "Sin": lambda back, _node, x, _y: back.add("Cos", x),
     "Cos": lambda back, _node, x, _y: back.add("Neg", back.add("Sin", x)),
-    "Tan": lambda back, _node, x, y: back.add("Add", back.number(1.0, x), back.add("Mul", y, y)),
+    "Tan": lambda back, _node, x, y: _more_square(back, x, y),
     "Sinh": lambda back, _node, x, _y: back.add("Cosh", x),
     "Cosh": lambda back, _node, x, _y: back.add("Sinh", x),
-    "Asin": lambda back, _node, x, _y: _one_over(back, x, (1.0, 0), (-1.0, 2)),
-    "Acos": lambda back, _node, x, _y: back.add("Neg", _one_over(back, x, (1.0, 0), (-1.0, 2))),
-    "Atan": lambda back, _node, x, _y: _one_over(back, x, (1.0, 0), (2.0, 2), (1.0, 4)),
+    "Asin": _asin,
+    "Acos": lambda back, node, x, y: back.add("Neg", _asin(back, node, x, y)),
+    "Atan": lambda back, _node, x, _y: back.add("Reciprocal", _more_square(back, x, x)),
     "Tanh": _less_square,
     "Sigmoid": _sigmoid,
     "Erf": _erf,
