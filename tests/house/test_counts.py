@@ -188,7 +188,8 @@ COUNTS = (
     # 30 for copies of a shared constant whose zero points differ, which blame reads, too, and for
     # slices behind a gate.
     # 180 for the way back of every call of PyTorch, by reverse accumulation.
-    Count("code lines", code_lines, 150_690, 80_000),
+    # 350 for 30 more functions of PyTorch: distances, unfolded windows, caches, losses of pairs.
+    Count("code lines", code_lines, 151_100, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
     # 20 for layouts of jobs, a rule a file.
     # 2 for what rules of causes share, and for losses in common: files that had two jobs.

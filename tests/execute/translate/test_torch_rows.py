@@ -6,14 +6,12 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from divergraph.execute.contract import RunnableSubgraph
-from divergraph.execute.installed import open_by
 from divergraph.execute.translate.coverage import coverage
 from divergraph.execute.translate.torch.alone import calls_alone, runnable
 from divergraph.execute.translate.torch.catalogue import ROWS
@@ -21,6 +19,7 @@ from divergraph.execute.translate.torch.executor import TorchCallsFactory
 from divergraph.execute.translate.torch.matrices import INSIDE, SHIFT
 from divergraph.execute.translate.torch.second_engine import run_by_torch, with_torch
 from importers.msprobe.importer import MsprobeImporter
+from tests.made.recorded_calls import arrays, attention, convolved, gelu, leaf, run_again, softmax
 
 DRAW = np.random.default_rng(3)
 
@@ -29,79 +28,8 @@ def real(*shape: int) -> np.ndarray:
     return DRAW.standard_normal(shape).astype(np.float32)
 
 
-def leaf(value: Any) -> Any:
-    """An argument as a dump has it."""
-    if isinstance(value, np.ndarray):
-        kind = {"f": "float32", "i": "int64", "b": "bool"}[value.dtype.kind]
-        return {"type": "torch.Tensor", "dtype": f"torch.{kind}", "shape": list(value.shape)}
-    if isinstance(value, list) and any(isinstance(each, np.ndarray) for each in value):
-        return [leaf(each) for each in value]
-    return None if value is None else {"type": type(value).__name__, "value": value}
-
-
-def arrays(args: Sequence[Any], options: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The tensors of a call by place."""
-    found = {}
-    for place, value in (*((str(at), each) for at, each in enumerate(args)), *options.items()):
-        if isinstance(value, np.ndarray):
-            found[place] = value
-        elif isinstance(value, list):
-            inner = enumerate(value)
-            found.update((f"{place}.{at}", x) for at, x in inner if isinstance(x, np.ndarray))
-    return found
-
-
-def run_again(
-    folder: Path,
-    calls: Mapping[str, Mapping[str, Any]],
-    values: Mapping[str, np.ndarray],
-    name: str,
-) -> list[np.ndarray]:
-    """The outputs of the call *name* of a dump of *calls*, whose tensors have *values* by place."""
-    content = {"task": "tensor", "level": "mix", "framework": "pytorch", "data": calls}
-    (folder / "dump.json").write_text(json.dumps(content))
-    graph = MsprobeImporter().read(folder / "dump.json")
-    alone = calls_alone(graph).graph
-    (op,) = (op for op in alone.ops if op.name == name)
-    feeds = {f"{op.id} < {place}": value for place, value in values.items()}
-    names = tuple(tensor.name for tensor in op.outputs)
-    with closing(open_by(TorchCallsFactory(), folder, alone, {})) as executor:
-        subgraph = RunnableSubgraph("call", tuple(feeds), names)
-        (result,) = executor.run_subgraphs([subgraph], lambda _: feeds)
-    assert not result.failure, result.failure
-    return [result.values[each] for each in names]
-
-
-def gelu(x: np.ndarray) -> np.ndarray:
-    return x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
-
-
-def softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
-    e = np.exp(x - x.max(axis, keepdims=True))
-    return e / e.sum(axis, keepdims=True)
-
-
-def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
-    scores = q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1])
-    mask = np.tril(np.ones(scores.shape[-2:], bool))
-    return softmax(np.where(mask, scores, -np.inf)) @ v
-
-
 def loss(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return -np.log(softmax(x))[np.arange(len(y)), y].mean()
-
-
-def convolved(x: np.ndarray, w: np.ndarray, b: np.ndarray, stride: int, pad: int) -> np.ndarray:
-    x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
-    size, out = w.shape[-1], (x.shape[-1] - w.shape[-1]) // stride + 1
-    made = np.zeros((len(x), len(w), out, out), np.float64)
-    for row in range(out):
-        for column in range(out):
-            at = x[
-                :, :, row * stride : row * stride + size, column * stride : column * stride + size
-            ]
-            made[:, :, row, column] = np.einsum("nchw,ochw->no", at, w) + b
-    return made
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
@@ -224,6 +152,16 @@ CALLS: list[tuple[str, Sequence[Any], Mapping[str, Any], Sequence[np.ndarray]]] 
     ("Torch.chunk", [X, 2, -1], {}, np.split(X, 2, -1)),
     ("Torch.topk", [X, 3], {}, [np.take_along_axis(X, ORDER, -1), ORDER]),
     ("Torch.gather", [X, -1, ORDER], {}, [np.take_along_axis(X, ORDER, -1)]),
+    ("Torch.nan_to_num", [np.where(Y > 1, np.nan, np.where(Y < -1, -np.inf, X))],
+     {"neginf": -3.0}, [np.where(Y > 1, 0, np.where(Y < -1, -3, X))]),
+    ("Tensor.index_copy_", [X, 1, np.array([4, 0]), Y[:, :2]], {},
+     [np.concatenate([Y[:, 1:2], X[:, 1:4], Y[:, :1]], 1)]),
+    ("Functional.selu", [X], {},
+     [1.05070099 * np.where(X > 0, X, 1.67326324 * np.expm1(X))]),
+    ("Tensor.unfold", [X, 2, 4, 2], {},
+     [np.lib.stride_tricks.sliding_window_view(X, 4, 2)[:, :, ::2]]),
+    ("Functional.gaussian_nll_loss", [X, Y, POSITIVE], {},
+     [0.5 * (np.log(POSITIVE) + np.square(X - Y) / POSITIVE).mean()]),
     ("Torch.cumsum", [X, 1], {}, [X.cumsum(1)]),
     ("Torch.tril", [SCORES, 1], {}, [np.tril(SCORES, 1)]),
     ("Torch.einsum", ["bsd,ed->bse", X, W], {}, [X @ W.T]),
@@ -274,199 +212,6 @@ def test_a_function_that_takes_no_tensors_is_never_called(tmp_path):
     (op,) = calls_alone(MsprobeImporter().read(tmp_path / "dump.json")).graph.ops
     assert run_by_torch(op, {f"{name} < 0": X}) is None
     assert "load" not in with_torch(ROWS, [op])
-
-
-def slope(function: Any, args: Sequence[Any], at: int, gradient: np.ndarray) -> np.ndarray:
-    """The gradient of what *function* makes by its argument *at*, by central differences."""
-    wide = [a.astype(np.float64) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a
-            for a in args]  # fmt: skip
-    found = np.zeros(wide[at].shape)
-    for place in np.ndindex(found.shape):
-        ends = []
-        for step in (1e-5, -1e-5):
-            moved = [a.copy() if isinstance(a, np.ndarray) else a for a in wide]
-            moved[at][place] += step
-            ends.append((function(*moved) * gradient).sum())
-        found[place] = (ends[0] - ends[1]) / 2e-5
-    return found
-
-
-SMALL, OTHER = real(2, 3, 4), real(2, 3, 4)
-SHARES = DRAW.uniform(0.1, 0.9, (3, 4)).astype(np.float32)
-TRUTH = (X > 0.2).astype(np.float32)
-TRUE = DRAW.integers(0, 2, (3, 4)).astype(np.float32)
-
-
-SORTED = np.argsort(DRAW.random((3, 4)), 1)
-
-
-def scattered(x: np.ndarray, at: np.ndarray, by: np.ndarray) -> np.ndarray:
-    made = x.copy()
-    np.put_along_axis(made, at, by, 1)
-    return made
-
-
-def huber(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    size = np.abs(x - y)
-    return np.where(size < 0.5, size**2, size - 0.25).mean()
-
-
-def spread_out(x: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """A transposed convolution with steps of two."""
-    made = np.zeros((len(x), w.shape[1], 2 * (x.shape[2] - 1) + w.shape[2]))
-    for at in range(x.shape[2]):
-        made[..., 2 * at : 2 * at + w.shape[2]] += np.einsum("bi,iok->bok", x[..., at], w)
-    return made
-
-
-BACK: list[tuple[str, Sequence[Any], Mapping[str, Any], Any, Sequence[int]]] = [
-    ("Functional.silu", [SMALL], {}, lambda x: x / (1 + np.exp(-x)), [0]),
-    ("Functional.gelu", [SMALL], {}, gelu, [0]),
-    ("Functional.softmax", [SMALL], {"dim": -1}, softmax, [0]),
-    ("Tensor.pow", [SMALL, 3], {}, lambda x, n: x**n, [0]),
-    ("Torch.rsqrt", [np.abs(SMALL) + 1], {}, lambda x: 1 / np.sqrt(x), [0]),
-    ("Tensor.__mul__", [SMALL, OTHER[0, 0]], {}, lambda a, b: a * b, [0, 1]),
-    ("Tensor.__truediv__", [SMALL, np.abs(OTHER) + 1], {}, lambda a, b: a / b, [0, 1]),
-    ("Tensor.mean", [SMALL, -1], {}, lambda x, axis: x.mean(axis), [0]),
-    ("Tensor.view", [SMALL, 6, 4], {}, lambda x, *sizes: x.reshape(sizes), [0]),
-    ("Tensor.permute", [SMALL, 2, 0, 1], {}, lambda x, *axes: x.transpose(axes), [0]),
-    ("Tensor.__getitem__", [SMALL, "..., 1:3"], {}, lambda x, _: x[..., 1:3], [0]),
-    ("Tensor.__getitem__", [SMALL, PLACES], {}, lambda x, at: x[at], [0]),
-    ("Tensor.repeat_interleave", [SMALL, 2, 1], {}, np.repeat, [0]),
-    ("Tensor.expand", [SMALL[:, :1], 2, 3, 4], {},
-     lambda x, *sizes: np.broadcast_to(x, sizes), [0]),
-    ("Functional.layer_norm", [SMALL, [4], OTHER[0, 0], OTHER[0, 1]], {"eps": 0.1},
-     lambda x, _, w, b: (x - x.mean(-1, keepdims=True))
-     / np.sqrt(x.var(-1, keepdims=True) + 0.1) * w + b, [0, 2, 3]),
-    ("Functional.scaled_dot_product_attention", [SMALL, OTHER, SMALL * 0.5],
-     {"is_causal": True}, attention, [0, 1, 2]),
-    ("Functional.conv2d", [real(1, 2, 5, 5), real(3, 2, 3, 3), real(3), [2, 2], [1, 1]], {},
-     lambda x, w, b, *_: convolved(x, w, b.reshape(1, 3), 2, 1), [0, 1, 2]),
-    ("Functional.max_pool2d", [real(2, 2, 5, 5), [3, 3]], {"stride": [1, 1]},
-     lambda x, _: np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3)).max((-1, -2)), [0]),
-    ("Functional.leaky_relu", [X, 0.2], {}, lambda x, a: np.where(x > 0, x, a * x), [0]),
-    ("Functional.elu", [X, 0.7], {}, lambda x, a: np.where(x > 0, x, a * np.expm1(x)), [0]),
-    ("Functional.hardtanh", [X, -0.5, 0.8], {}, lambda x, low, high: x.clip(low, high), [0]),
-    ("Functional.relu6", [X * 4], {}, lambda x: x.clip(0, 6), [0]),
-    ("Functional.hardswish", [X * 3], {}, lambda x: x * (x / 6 + 0.5).clip(0, 1), [0]),
-    ("Functional.mish", [X], {}, lambda x: x * np.tanh(np.log1p(np.exp(x))), [0]),
-    ("Functional.logsigmoid", [X], {}, lambda x: -np.log1p(np.exp(-x)), [0]),
-    ("Torch.log1p", [np.abs(X)], {}, np.log1p, [0]),
-    ("Torch.square", [X], {}, np.square, [0]),
-    ("Torch.clamp", [X], {"min": -0.4, "max": 0.9}, lambda x: x.clip(-0.4, 0.9), [0]),
-    ("Functional.glu", [real(3, 8)], {}, lambda x: x[:, :4] / (1 + np.exp(-x[:, 4:])), [0]),
-    ("Functional.prelu", [real(2, 3, 4), np.abs(real(3))], {},
-     lambda x, w: np.where(x > 0, x, w[:, None] * x), [0, 1]),
-    ("Functional.binary_cross_entropy", [SHARES, TRUE], {},
-     lambda x, y: -(y * np.log(x) + (1 - y) * np.log(1 - x)).mean(), [0]),
-    ("Functional.binary_cross_entropy_with_logits", [X, TRUTH], {"reduction": "sum"},
-     lambda x, y: (np.log1p(np.exp(x)) - x * y).sum(), [0]),
-    ("Functional.conv_transpose1d", [real(2, 3, 5), real(3, 2, 4), None, 2, 1], {},
-     lambda x, w, *_: spread_out(x, w)[..., 1:-1], [0, 1]),
-    ("Functional.avg_pool1d", [real(2, 2, 7), [3], [2], [1]], {},
-     lambda x, *_: np.stack([np.pad(x, ((0, 0), (0, 0), (1, 1)))[..., at:at + 3].mean(-1)
-                             for at in (0, 2, 4, 6)], -1), [0]),
-    ("Functional.adaptive_avg_pool1d", [real(2, 2, 7), 3], {},
-     lambda x, _: np.stack([x[..., a:b].mean(-1) for a, b in ((0, 3), (2, 5), (4, 7))], -1), [0]),
-    ("Functional.interpolate", [real(2, 2, 4)], {"size": [7], "mode": "nearest"},
-     lambda x: x[..., [0, 0, 1, 1, 2, 2, 3]], [0]),
-    ("Functional.interpolate", [real(2, 2, 4)],
-     {"size": [7], "mode": "linear", "align_corners": True},
-     lambda x: np.stack([(x[..., at // 2] + x[..., (at + 1) // 2]) / 2 for at in range(7)], -1),
-     [0]),
-    # those that follow from the rows of their ways there
-    ("Torch.std", [SMALL, 1], {}, lambda x, axis: x.std(axis, ddof=1), [0]),
-    ("Torch.var", [SMALL, [0, 2]], {"correction": 0}, lambda x, _: x.var((0, 2)), [0]),
-    ("Tensor.norm", [SMALL], {"dim": -1}, lambda x: np.sqrt((x**2).sum(-1)), [0]),
-    ("Torch.logsumexp", [SMALL, -1], {}, lambda x, axis: np.log(np.exp(x).sum(axis)), [0]),
-    ("Torch.amax", [SMALL, 2], {}, lambda x, axis: x.max(axis), [0]),
-    ("Torch.prod", [SMALL + 2, 1], {}, lambda x, axis: x.prod(axis), [0]),
-    ("Torch.erf", [X], {}, np.vectorize(math.erf), [0]),
-    ("Torch.atan", [X], {}, np.arctan, [0]),
-    ("Functional.softsign", [X], {}, lambda x: x / (1 + np.abs(x)), [0]),
-    ("Torch.maximum", [SMALL, OTHER], {}, np.maximum, [0, 1]),
-    ("Tensor.flip", [SMALL, [1, 2]], {}, lambda x, _: x[:, ::-1, ::-1], [0]),
-    ("Torch.roll", [SMALL, 2, 1], {}, np.roll, [0]),
-    ("Tensor.repeat", [SMALL, 1, 2, 1], {}, lambda x, *by: np.tile(x, by), [0]),
-    ("Torch.tril", [SMALL], {}, np.tril, [0]),
-    ("Functional.pad", [SMALL, [1, 2]], {}, lambda x, _: np.pad(x, ((0, 0),) * 2 + ((1, 2),)), [0]),
-    ("Torch.gather", [TRUE, 1, SORTED], {},
-     lambda x, axis, at: np.take_along_axis(x, at, axis), [0]),
-    ("Tensor.scatter", [SHARES, 1, SORTED, real(3, 4)], {},
-     lambda x, axis, at, by: scattered(x, at, by), [0, 3]),
-    ("Functional.instance_norm", [SMALL], {}, lambda x: (x - x.mean(-1, keepdims=True))
-     / np.sqrt(x.var(-1, keepdims=True) + 1e-5), [0]),
-    ("Functional.rms_norm", [SMALL, [4], OTHER[0, 0]], {"eps": 0.1},
-     lambda x, _, w: x / np.sqrt((x**2).mean(-1, keepdims=True) + 0.1) * w, [0, 2]),
-    ("Functional.smooth_l1_loss", [SHARES, OTHER[0] * 2], {"beta": 0.5}, huber, [0]),
-    ("Functional.kl_div", [OTHER[1], SHARES], {"reduction": "sum"},
-     lambda x, y: (y * (np.log(y) - x)).sum(), [0]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("api", "args", "options", "function", "by"), BACK, ids=[c[0] for c in BACK]
-)
-def test_a_way_back_gives_the_gradient_of_its_way_there(api, args, options, function, by, tmp_path):
-    made = np.asarray(function(*args), np.float32)
-    gradient = real(*made.shape)
-    right = [slope(function, args, at, gradient) for at in by]
-    calls = {
-        f"{api}.0.forward": {
-            "input_args": [leaf(each) for each in args],
-            "input_kwargs": {key: leaf(each) for key, each in options.items()},
-            "output": [leaf(made)],
-        },
-        f"{api}.0.backward": {
-            "input": [leaf(gradient)],
-            "output": [leaf(each.astype(np.float32)) for each in right],
-        },
-    }
-    values = {**arrays(args, options), "grad.0": gradient, "made.0": made}
-    outputs = run_again(tmp_path, calls, values, f"{api}.0.backward")
-    for own, wanted in zip(outputs, right, strict=True):
-        np.testing.assert_allclose(own, wanted, rtol=2e-3, atol=2e-4)
-
-
-def logits_loss(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    shares = x - np.log(np.exp(x).sum(-1, keepdims=True))
-    return -shares[np.arange(len(y)), y].mean()
-
-
-OWN: list[tuple[str, Sequence[Any], Any, Sequence[int]]] = [
-    ("Functional.linear", [SMALL, real(5, 4), real(5)], lambda x, w, b: x @ w.T + b, [0, 1, 2]),
-    ("Tensor.matmul", [real(2, 1, 3, 4), real(3, 4, 2)], np.matmul, [0, 1]),
-    ("Functional.cross_entropy", [SCORES, NAMES], logits_loss, [0]),
-    ("Torch.einsum", ["bij,bjk->bk", SMALL, real(2, 4, 5)], np.einsum, [1, 2]),
-    ("Functional.conv_transpose1d", [real(2, 4, 5), real(4, 1, 4), None, 2, 1, 0, 2],
-     lambda x, w, *_: np.concatenate([spread_out(x[:, :2], w[:2]), spread_out(x[:, 2:], w[2:])],
-                                     1)[..., 1:-1], [0, 1]),
-    ("Functional.normalize", [SMALL], lambda x: x / np.linalg.norm(x, axis=1, keepdims=True), [0]),
-    ("Functional.cosine_similarity", [OTHER[1], OTHER[0]],
-     lambda x, y: (x * y).sum(1) / np.linalg.norm(x, axis=1) / np.linalg.norm(y, axis=1), [0, 1]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("api", "args", "function", "by"), OWN, ids=[c[0] for c in OWN])
-def test_a_call_of_several_nodes_has_gradients_of_its_own(api, args, function, by, tmp_path):
-    made = np.asarray(function(*args), np.float32)
-    gradient = real(*made.shape)
-    right = {f"by_{at}": slope(function, args, at, gradient) for at in by}
-    calls = {
-        f"{api}.0.forward": {
-            "input_args": [leaf(each) for each in args],
-            "input_kwargs": {},
-            "output": [leaf(made)],
-        },
-        f"{api}.0.backward": {
-            "input": [leaf(gradient)],
-            "output": {at: leaf(each.astype(np.float32)) for at, each in right.items()},
-        },
-    }
-    values = {**arrays(args, {}), "grad.0": gradient, "made.0": made}
-    outputs = run_again(tmp_path, calls, values, f"{api}.0.backward")
-    for own, wanted in zip(outputs, right.values(), strict=True):
-        np.testing.assert_allclose(own, wanted, rtol=2e-3, atol=2e-4)
 
 
 def test_what_draws_or_slices_is_refused_with_a_reason(tmp_path):

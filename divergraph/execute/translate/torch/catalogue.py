@@ -1,6 +1,8 @@
 """PyTorch's table, whole: importing it puts all rows there are into it."""
 
+from divergraph.execute.translate.torch import activations as activations
 from divergraph.execute.translate.torch import collectives as collectives
+from divergraph.execute.translate.torch import distances as distances
 from divergraph.execute.translate.torch import elementwise as elementwise
 from divergraph.execute.translate.torch import gradients as gradients
 from divergraph.execute.translate.torch import gradients_along_axes as gradients_along_axes

@@ -97,10 +97,10 @@ class BetweenRanks:
             raise self.call.refused(f"with the operation {operation}")
         if kind != "Mul":
             return self.call.add(kind, *tensors)
-        found, *others = tensors
+        result, *others = tensors
         for each in others:
-            found = self.call.add(kind, found, each)
-        return found
+            result = self.call.add(kind, result, each)
+        return result
 
     def chunk(self, rank: int, number: int, sizes: Sequence[int] = ()) -> str:
         """Part *number* of the first axis of what *rank* gave, of the *sizes* or equal ones."""
@@ -130,13 +130,13 @@ def _between(*types: str) -> Callable[[_Flow], _Flow]:
     def put(flow: _Flow) -> _Flow:
         def made(call: TorchCall) -> Sequence[str]:
             between = BetweenRanks(call)
-            found = []
+            result = []
             for place in _texts(call.piece.op.attrs.get(GIVES)):
                 rank, rest = split_place(place)
                 number = rest.partition(".")[2].partition(".")[0]
                 between.rank, between.number = rank, int(number or 0)
-                found.append(call.add("Identity", flow(between)))
-            return found
+                result.append(call.add("Identity", flow(between)))
+            return result
 
         row(*(f"{JOINED}{kind}" for kind in types), source=_SOURCE)(made)
         return flow

@@ -45,12 +45,12 @@ def gradients_of(
     if kind in SLOPES:
         slope = SLOPES[kind](back, node, node.input[0], output)
         return {0: back.add("Mul", gradient, slope)}
-    found = _RULES[kind](back, node, gradient)
+    result = _RULES[kind](back, node, gradient)
     shape = back.shape(output)
     return {
-        at: back.summed(found[at], shape, node.input[at]) if kind in _SPREADING else found[at]
+        at: back.summed(result[at], shape, node.input[at]) if kind in _SPREADING else result[at]
         for at in places
-        if at in found
+        if at in result
     }
 
 
@@ -81,14 +81,14 @@ def _extreme(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
     if len(node.input) != 2:
         raise back.call.refused(f"has no way back: {node.op_type} of {len(node.input)}")
     one, other = node.input
-    beyond, found = "Greater" if node.op_type == "Max" else "Less", {}
+    beyond, result = "Greater" if node.op_type == "Max" else "Less", {}
     is_limit = any(name in back.piece.constants for name in node.input)
     equal = back.typed(back.add("Equal", one, other), one)
     shared = back.add("Mul", equal, back.number(1.0 if is_limit else 0.5, one))
     for at, pair in enumerate(((one, other), (other, one))):
         share = back.add("Add", back.typed(back.add(beyond, *pair), one), shared)
-        found[at] = back.add("Mul", gradient, share)
-    return found
+        result[at] = back.add("Mul", gradient, share)
+    return result
 
 
 def _clip(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
@@ -146,7 +146,7 @@ def _contracted(
 ) -> dict[int, str]:
     """The gradients of a sum of products: sums of products of the others. What was added up by
     itself has the same gradient everywhere."""
-    found = {}
+    result = {}
     for at, own in enumerate(letters):
         others = [n for n in range(len(letters)) if n != at]
         reached = "".join((made, *(letters[n] for n in others)))
@@ -157,8 +157,8 @@ def _contracted(
         shape = back.shape(names[at])
         kept = [size if each in there else 1 for each, size in zip(own, shape, strict=True)]
         spread = back.piece.reshape(by_own, kept)
-        found[at] = back.add("Expand", spread, back.piece.ints(*shape))
-    return found
+        result[at] = back.add("Expand", spread, back.piece.ints(*shape))
+    return result
 
 
 def _softmax(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
@@ -196,8 +196,8 @@ def _reduced(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
 
 def _cumsum(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
     exclusive, turned = attribute(node, "exclusive", 0), 1 - attribute(node, "reverse", 0)
-    found = back.add("CumSum", gradient, node.input[1], exclusive=exclusive, reverse=turned)
-    return {0: found}
+    result = back.add("CumSum", gradient, node.input[1], exclusive=exclusive, reverse=turned)
+    return {0: result}
 
 
 def _reshaped(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
@@ -205,12 +205,12 @@ def _reshaped(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
 
 
 def _concat(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
-    axis, begin, found = _axis(node), 0, {}
+    axis, begin, result = _axis(node), 0, {}
     for at, name in enumerate(node.input):
         end = begin + back.shape(name)[axis]
         ends = (back.piece.ints(place) for place in (begin, end, axis))
-        found[at], begin = back.add("Slice", gradient, *ends), end
-    return found
+        result[at], begin = back.add("Slice", gradient, *ends), end
+    return result
 
 
 def _gathered(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
@@ -228,6 +228,17 @@ def _gathered(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
     wide = back.piece.cast(back.zeros(value), np.float64)
     gradient = back.piece.cast(gradient, np.float64)
     return {0: back.typed(back.add("ScatterND", wide, index, gradient, **_ADDED), value)}
+
+
+def _largest(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
+    """Each number of the gradient goes to the place of the largest, which windows may share."""
+    value, flat = node.input[0], back.piece.ints(-1)
+    places = back.add("Reshape", node.output[1], flat)
+    gradient = back.piece.cast(back.add("Reshape", gradient, flat), np.float64)
+    size = back.piece.ints(math.prod(back.shape(value)))
+    nothing = back.add("Expand", np.array(0.0), size)
+    total = back.add("ScatterElements", nothing, places, gradient, axis=0, **_ADDED)
+    return {0: back.typed(back.piece.reshape(total, back.shape(value)), value)}
 
 
 def _axis(node: NodeProto) -> int:
@@ -261,6 +272,7 @@ _RULES: Mapping[str, _Rule] = {
     ),
     "CumSum": _cumsum,
     **dict.fromkeys(("Gather", "GatherElements", "GatherND"), _gathered),
+    "MaxPool": _largest,
     "Conv": of_convolution,
     "ConvTranspose": of_transposed,
     **dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze", "Flatten"), _reshaped),

@@ -11,7 +11,6 @@ from divergraph.execute.translate.torch.call import TorchCall, row, spelled
 from divergraph.execute.translate.torch.indexing import places_where
 
 _MATH = "torch, pointwise ops"
-_ACTIVATION = "torch.nn.functional, non-linear activations"
 
 SAME = {
     "abs": "Abs",
@@ -35,6 +34,9 @@ SAME = {
     "asin": "Asin",
     "acos": "Acos",
     "atan": "Atan",
+    "asinh": "Asinh",
+    "acosh": "Acosh",
+    "atanh": "Atanh",
     "relu": "Relu",
     "softsign": "Softsign",
     "mish": "Mish",
@@ -88,25 +90,26 @@ def _powers(call: TorchCall) -> Sequence[str]:
     return [call.add("Div", call.add("Log", value), call.constant(base))]
 
 
-def _scaled(call: TorchCall, name: str, by: float) -> str:
+def scaled(call: TorchCall, name: str, by: float) -> str:
+    """*name* times a number."""
     return name if by == 1 else call.add("Mul", name, call.constant(by))
 
 
 @row(*spelled("add"), "__add__", "__iadd__", "__radd__", "AddBackward", source="torch.add")
 def _add(call: TorchCall) -> Sequence[str]:
-    other = _scaled(call, call.operand(1, "other"), call.number(None, "alpha", 1))
+    other = scaled(call, call.operand(1, "other"), call.number(None, "alpha", 1))
     return [call.add("Add", call.operand(0, "input"), other)]
 
 
 @row(*spelled("sub", "subtract"), "__sub__", "__isub__", source="torch.sub")
 def _sub(call: TorchCall) -> Sequence[str]:
-    other = _scaled(call, call.operand(1, "other"), call.number(None, "alpha", 1))
+    other = scaled(call, call.operand(1, "other"), call.number(None, "alpha", 1))
     return [call.add("Sub", call.operand(0, "input"), other)]
 
 
 @row("__rsub__", "rsub", source="torch.sub")
 def _rsub(call: TorchCall) -> Sequence[str]:
-    own = _scaled(call, call.operand(0, "input"), call.number(None, "alpha", 1))
+    own = scaled(call, call.operand(0, "input"), call.number(None, "alpha", 1))
     return [call.add("Sub", call.operand(1, "other"), own)]
 
 
@@ -118,13 +121,13 @@ def _mul(call: TorchCall) -> Sequence[str]:
 @row(*spelled("div", "divide", "true_divide"), "__truediv__", "__itruediv__", "__div__", "__idiv__",
      source="torch.div")  # fmt: skip
 def _div(call: TorchCall) -> Sequence[str]:
-    found = call.add("Div", call.operand(0, "input"), call.operand(1, "other"))
+    result = call.add("Div", call.operand(0, "input"), call.operand(1, "other"))
     mode = call.word(None, "rounding_mode", "")
     if not mode:
-        return [found]
+        return [result]
     if mode == "floor":
-        return [call.add("Floor", found)]
-    sign, size = call.add("Sign", found), call.add("Abs", found)
+        return [call.add("Floor", result)]
+    sign, size = call.add("Sign", result), call.add("Abs", result)
     return [call.add("Mul", sign, call.add("Floor", size))]
 
 
@@ -169,6 +172,28 @@ def _atan2(call: TorchCall) -> Sequence[str]:
     return [call.add("Add", angle, call.add("Where", call.add("Less", x, zero), turn, zero))]
 
 
+@row("hypot", source="torch.hypot")
+def _hypot(call: TorchCall) -> Sequence[str]:
+    squares = (
+        call.add("Mul", name, name) for name in (call.operand(0, "input"), call.operand(1, "other"))
+    )
+    return [call.add("Sqrt", call.add("Add", *squares))]
+
+
+@row("logaddexp", source="torch.logaddexp")
+def _logaddexp(call: TorchCall) -> Sequence[str]:
+    one, other = call.operand(0, "input"), call.operand(1, "other")
+    apart = call.add("Neg", call.add("Abs", call.add("Sub", one, other)))
+    return [call.add("Add", call.add("Max", one, other), call.add("Softplus", apart))]
+
+
+@row("xlogy", source="torch.xlogy")
+def _xlogy(call: TorchCall) -> Sequence[str]:
+    value, zero = call.operand(0, "input"), call.constant(0.0)
+    product = call.add("Mul", value, call.add("Log", call.operand(1, "other")))
+    return [call.add("Where", call.add("Equal", value, zero), zero, product)]
+
+
 @row("maximum", "minimum", source="torch.maximum")
 def _extreme_of_two(call: TorchCall) -> Sequence[str]:
     kind = "Max" if call.type == "maximum" else "Min"
@@ -177,13 +202,13 @@ def _extreme_of_two(call: TorchCall) -> Sequence[str]:
 
 @row(*spelled("clamp", "clip", "clamp_min", "clamp_max"), source="torch.clamp")
 def _clamp(call: TorchCall) -> Sequence[str]:
-    found, kind = call.operand(0, "input"), call.type.removesuffix("_")
+    result, kind = call.operand(0, "input"), call.type.removesuffix("_")
     lowest, highest = (1, 2) if kind in ("clamp", "clip") else (1, 1)
     for node, at, word in (("Max", lowest, "min"), ("Min", highest, "max")):
         is_meant = kind in ("clamp", "clip", f"clamp_{word}")
         if is_meant and (call.find(at, word) or call.argument(at, word) is not None):
-            found = call.add(node, found, call.operand(at, word))
-    return [found]
+            result = call.add(node, result, call.operand(at, word))
+    return [result]
 
 
 # comparisons and choices
@@ -249,6 +274,20 @@ def _is_nonfinite(call: TorchCall) -> Sequence[str]:
     return [call.add("IsNaN" if call.type == "isnan" else "IsInf", call.tensor())]
 
 
+@row(*spelled("nan_to_num"), source="torch.nan_to_num")
+def _finite(call: TorchCall) -> Sequence[str]:
+    value, ends = call.tensor(), np.finfo(call.working)
+    replaced = (
+        ("nan", 0.0, call.add("IsNaN", value)),
+        ("posinf", float(ends.max), call.add("IsInf", value, detect_negative=0)),
+        ("neginf", float(ends.min), call.add("IsInf", value, detect_positive=0)),
+    )
+    result = value
+    for at, (word, usual, meant) in enumerate(replaced, start=1):
+        result = call.add("Where", meant, call.constant(call.number(at, word, usual)), result)
+    return [result]
+
+
 @row("where", source="torch.where")
 def _where(call: TorchCall) -> Sequence[str]:
     if call.argument(1, "input") is None and call.find(1, "input") is None:
@@ -269,83 +308,6 @@ def _masked_fill(call: TorchCall) -> Sequence[str]:
     ]
 
 
-# activations
-
-
-@row(*spelled("silu"), "SiLU", "npu_silu", source=_ACTIVATION)
-def _silu(call: TorchCall) -> Sequence[str]:
-    value = call.operand(0, "input")
-    return [call.add("Mul", value, call.add("Sigmoid", value))]
-
-
-@row("gelu", "GELU", "fast_gelu", source=_ACTIVATION)
-def _gelu(call: TorchCall) -> Sequence[str]:
-    kind = "tanh" if call.type == "fast_gelu" else call.word(None, "approximate", "none")
-    return [call.piece.add("Gelu", call.operand(0, "input"), approximate=kind)]
-
-
-@row(*spelled("leaky_relu"), "LeakyReLU", source=_ACTIVATION)
-def _leaky(call: TorchCall) -> Sequence[str]:
-    slope = call.number(1, "negative_slope", 0.01)
-    return [call.add("LeakyRelu", call.operand(0, "input"), alpha=slope)]
-
-
-@row(*spelled("elu"), "ELU", source=_ACTIVATION)
-def _elu(call: TorchCall) -> Sequence[str]:
-    return [call.add("Elu", call.operand(0, "input"), alpha=call.number(1, "alpha", 1.0))]
-
-
-@row(*spelled("relu6"), "ReLU6", *spelled("hardtanh"), "Hardtanh", source=_ACTIVATION)
-def _hardtanh(call: TorchCall) -> Sequence[str]:
-    six = "6" in call.type
-    low = 0.0 if six else call.number(1, "min_val", -1.0)
-    high = 6.0 if six else call.number(2, "max_val", 1.0)
-    return [call.add("Clip", call.operand(0, "input"), call.constant(low), call.constant(high))]
-
-
-@row(*spelled("hardsigmoid"), "Hardsigmoid", source=_ACTIVATION)
-def _hardsigmoid(call: TorchCall) -> Sequence[str]:
-    return [call.add("HardSigmoid", call.operand(0, "input"), alpha=1.0 / 6.0, beta=0.5)]
-
-
-@row("softplus", "Softplus", source=_ACTIVATION)
-def _softplus(call: TorchCall) -> Sequence[str]:
-    beta, limit = call.number(1, "beta", 1.0), call.number(2, "threshold", 20.0)
-    value = call.operand(0, "input")
-    scaled = _scaled(call, value, beta)
-    soft = _scaled(call, call.add("Softplus", scaled), 1.0 / beta)
-    return [call.add("Where", call.add("Greater", scaled, call.constant(limit)), value, soft)]
-
-
-@row("logsigmoid", "LogSigmoid", source=_ACTIVATION)
-def _logsigmoid(call: TorchCall) -> Sequence[str]:
-    return [call.add("Neg", call.add("Softplus", call.add("Neg", call.operand(0, "input"))))]
-
-
-@row("glu", "GLU", source=_ACTIVATION)
-def _glu(call: TorchCall) -> Sequence[str]:
-    axis = call.axis(1, "dim", -1)
-    one, gate = call.piece.add_many("Split", 2, call.tensor(), axis=axis, num_outputs=2)
-    return [call.add("Mul", one, call.add("Sigmoid", gate))]
-
-
-@row("npu_swiglu", "swiglu", source="torch_npu.npu_swiglu")
-def _swiglu(call: TorchCall) -> Sequence[str]:
-    axis = call.axis(1, "dim", -1)
-    gate, value = call.piece.add_many("Split", 2, call.tensor(), axis=axis, num_outputs=2)
-    return [call.add("Mul", call.add("Mul", gate, call.add("Sigmoid", gate)), value)]
-
-
-@row(
-    "dropout", "Dropout", "dropout_", "dropout1d", "dropout2d", source="torch.nn.functional.dropout"
-)
-def _dropout(call: TorchCall) -> Sequence[str]:
-    is_off = call.argument(2, "training") is False or call.argument(1, "p") == 0
-    if not is_off:
-        raise call.refused("draws random numbers")
-    return [call.tensor()]
-
-
 # steps of optimizers: the dump has the value before the call
 
 
@@ -360,15 +322,5 @@ def _lerp(call: TorchCall) -> Sequence[str]:
 def _addc(call: TorchCall) -> Sequence[str]:
     kind = "Mul" if "mul" in call.type else "Div"
     term = call.add(kind, call.operand(1, "tensor1"), call.operand(2, "tensor2"))
-    term = _scaled(call, term, call.number(None, "value", 1.0))
+    term = scaled(call, term, call.number(None, "value", 1.0))
     return [call.add("Add", call.operand(0, "input"), term)]
-
-
-def _slopes_by_channel(call: TorchCall) -> str:
-    rank, weight = len(call.shape()), call.tensor(1, "weight")
-    return call.piece.reshape(weight, (1, -1, *(1,) * (rank - 2))) if rank > 1 else weight
-
-
-@row("prelu", source="torch.nn.functional.prelu")
-def _prelu(call: TorchCall) -> Sequence[str]:
-    return [call.add("PRelu", call.tensor(), _slopes_by_channel(call))]

@@ -30,7 +30,7 @@ def _pulled_back(call: TorchCall, matrices: Sequence[Array]) -> Sequence[str | N
 @row("interpolate.backward", "upsample.backward", source=_SOURCE)
 def _interpolate_back(call: TorchCall) -> Sequence[str | None]:
     how = call.word(3, "mode", "nearest")
-    if how not in ("nearest", "linear", "bilinear", "trilinear") or call.flag(6, "antialias"):
+    if how not in ("nearest", *_NEIGHBOURS) or call.flag(6, "antialias"):
         raise call.refused(f"resizes by {how}")
     sizes = list(zip(call.gradient_shape()[_BEGIN:], call.shape()[_BEGIN:], strict=True))
     factors = call.argument(2, "scale_factor")
@@ -41,26 +41,42 @@ def _interpolate_back(call: TorchCall) -> Sequence[str | None]:
     return _pulled_back(
         call,
         [
-            _resizing(outputs, read, 1 / by if by else read / outputs, how != "nearest", is_even)
+            _resizing(
+                outputs, read, 1 / by if by else read / outputs, _NEIGHBOURS.get(how, 1), is_even
+            )
             for (outputs, read), by in zip(sizes, times, strict=True)
         ],
     )
 
 
-def _resizing(outputs: int, read: int, step: float, is_linear: bool, is_even: bool) -> Array:
+_NEIGHBOURS = {"linear": 2, "bilinear": 2, "trilinear": 2, "bicubic": 4}
+"""How many values along an axis each one is made of."""
+_CUBIC = -0.75
+"""The slope of PyTorch's cubic kernel where it reaches 0 (Keys, 1981, has -0.5)."""
+
+
+def _shares(apart: Array, neighbours: int) -> Array:
+    """What those have that lie so far *apart*, in steps of the values that are read."""
+    if neighbours == 2:
+        return np.maximum(1.0 - apart, 0.0)
+    near = ((_CUBIC + 2) * apart - (_CUBIC + 3)) * apart**2 + 1
+    far = _CUBIC * (((apart - 5) * apart + 8) * apart - 4)
+    return np.where(apart <= 1, near, np.where(apart < 2, far, 0.0))
+
+
+def _resizing(outputs: int, read: int, step: float, neighbours: int, is_even: bool) -> Array:
     """Which share of each value that is read each that is made has."""
     result = np.zeros((outputs, read))
     if is_even:
         step = (read - 1) / max(outputs - 1, 1)
     for place in range(outputs):
-        if not is_linear:
+        if neighbours == 1:
             result[place, min(int(place * step), read - 1)] = 1.0
             continue
-        at = place * step if is_even else max((place + 0.5) * step - 0.5, 0.0)
-        low = min(int(at), read - 1)
-        high = min(low + 1, read - 1)
-        result[place, low] += 1.0 - (at - low)
-        result[place, high] += at - low
+        at = place * step if is_even else (place + 0.5) * step - 0.5
+        at = max(at, 0.0) if neighbours == 2 else at
+        taken = math.floor(at) + np.arange(neighbours) - (neighbours // 2 - 1)
+        np.add.at(result[place], taken.clip(0, read - 1), _shares(np.abs(taken - at), neighbours))
     return result
 
 

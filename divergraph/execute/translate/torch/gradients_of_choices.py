@@ -9,7 +9,6 @@ import numpy as np
 from divergraph.execute.translate.torch.call import TorchCall, row
 from divergraph.execute.translate.torch.losses import IGNORED
 from divergraph.execute.translate.torch.reverse import back_by_its_row
-from divergraph.execute.translate.torch.windows import max_pooled
 
 _SOURCE = "torch.autograd; derivatives of the functions of torch"
 _LEAST = 1e-12
@@ -54,19 +53,8 @@ def _cross_entropy_back(call: TorchCall) -> Sequence[str | None]:
     listed = call.piece.ints(1)
     zeros = call.piece.const(np.zeros(shape, call.working))
     share, target = (call.add("Unsqueeze", each, listed) for each in (share, target))
-    found = call.add("ScatterElements", zeros, target, share, axis=1)
-    return call.gradients({"0": found})
-
-
-@row("max_pool1d.backward", "max_pool2d.backward", "max_pool3d.backward", source=_SOURCE)
-def _max_pool_back(call: TorchCall) -> Sequence[str | None]:
-    """Each number of the gradient goes to the place of the largest, which windows may share."""
-    flat = call.piece.ints(-1)
-    places = call.add("Reshape", max_pooled(call)[1], flat)
-    gradient = call.piece.cast(call.add("Reshape", call.gradient(), flat), np.float64)
-    nothing = np.zeros(int(np.prod(call.shape(), dtype=np.int64)))
-    total = call.add("ScatterElements", nothing, places, gradient, axis=0, reduction="add")
-    return call.gradients({"0": call.piece.reshape(call.cast(total), call.shape())})
+    result = call.add("ScatterElements", zeros, target, share, axis=1)
+    return call.gradients({"0": result})
 
 
 @row("binary_cross_entropy.backward", source=_SOURCE)

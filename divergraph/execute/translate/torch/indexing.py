@@ -73,8 +73,8 @@ def places_where(call: TorchCall) -> Sequence[str]:
 
 
 def _places_of_bits(call: TorchCall, name: str, rank: int) -> list[str]:
-    found = call.add("NonZero", name)
-    return [call.add("Gather", found, np.array(axis, np.int64), axis=0) for axis in range(rank)]
+    result = call.add("NonZero", name)
+    return [call.add("Gather", result, np.array(axis, np.int64), axis=0) for axis in range(rank)]
 
 
 def _parts(call: TorchCall) -> list[Part]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,7 +13,7 @@ IGNORED = -100
 """The label that counts for nothing, unless a call names another."""
 
 
-def _reduced(call: TorchCall, losses: str, at: int, weights: str | None = None) -> list[str]:
+def reduced_losses(call: TorchCall, losses: str, at: int, weights: str | None = None) -> list[str]:
     """*losses* as the call reduces them; a mean is over the sum of *weights*, if there are any."""
     how = call.word(at, "reduction", "mean")
     if how == "none":
@@ -46,7 +47,7 @@ def _cross_entropy(call: TorchCall) -> Sequence[str]:
         if call.word(reduction, "reduction", "mean") == "mean":
             total = call.reduced("ReduceSum", losses, ())
             return [call.add("Div", total, call.constant(float(np.prod(labels) / labels[axis])))]
-        return _reduced(call, losses, reduction)
+        return reduced_losses(call, losses, reduction)
     target = call.tensor(1, "target")
     counts = call.add("Not", call.add("Equal", target, call.constant(ignored, np.int64)))
     target = call.add("Where", counts, target, call.constant(0, np.int64))
@@ -65,20 +66,20 @@ def _cross_entropy(call: TorchCall) -> Sequence[str]:
             call.add("Mul", losses, call.constant(1.0 - smoothing)),
             call.add("Mul", even, call.constant(smoothing)),
         )
-    return _reduced(call, call.add("Mul", losses, shares), reduction, shares)
+    return reduced_losses(call, call.add("Mul", losses, shares), reduction, shares)
 
 
 def _apart(call: TorchCall) -> tuple[str, str]:
     """The input less the target, and the size of that."""
-    found = call.add("Sub", call.operand(0, "input"), call.operand(1, "target"))
-    return found, call.add("Abs", found)
+    result = call.add("Sub", call.operand(0, "input"), call.operand(1, "target"))
+    return result, call.add("Abs", result)
 
 
 @row("mse_loss", "l1_loss", source="torch.nn.functional.mse_loss")
 def _distance(call: TorchCall) -> Sequence[str]:
     apart, size = _apart(call)
     losses = size if call.type == "l1_loss" else call.add("Mul", apart, apart)
-    return _reduced(call, losses, 4)
+    return reduced_losses(call, losses, 4)
 
 
 @row("smooth_l1_loss", "huber_loss", source="torch.nn.functional.smooth_l1_loss")
@@ -91,7 +92,7 @@ def _smooth(call: TorchCall) -> Sequence[str]:
     far = call.add("Sub", size, call.constant(0.5 * beta))
     far = call.add("Mul", far, call.constant(beta)) if is_huber else far
     losses = call.add("Where", call.add("Less", size, call.constant(beta)), near, far)
-    return _reduced(call, losses, 2 if is_huber else 4)
+    return reduced_losses(call, losses, 2 if is_huber else 4)
 
 
 @row("binary_cross_entropy", source="torch.nn.functional.binary_cross_entropy")
@@ -118,14 +119,14 @@ def _binary_of_logits(call: TorchCall) -> Sequence[str]:
     score, target = call.operand(0, "input"), call.operand(1, "target")
     soft = call.add("Softplus", call.add("Neg", call.add("Abs", score)))
     least = call.add("Max", score, call.constant(0.0))
-    found = call.add("Add", call.add("Sub", least, call.add("Mul", score, target)), soft)
-    return _weighed(call, found)
+    result = call.add("Add", call.add("Sub", least, call.add("Mul", score, target)), soft)
+    return _weighed(call, result)
 
 
 def _weighed(call: TorchCall, losses: str) -> list[str]:
     weight = call.find(2, "weight")
-    found = losses if weight is None else call.add("Mul", losses, weight)
-    return _reduced(call, found, 5)
+    result = losses if weight is None else call.add("Mul", losses, weight)
+    return reduced_losses(call, result, 5)
 
 
 @row("kl_div", source="torch.nn.functional.kl_div")
@@ -140,14 +141,30 @@ def _divergence(call: TorchCall) -> Sequence[str]:
     if call.word(4, "reduction", "mean") == "batchmean":
         total = call.reduced("ReduceSum", losses, ())
         return [call.add("Div", total, call.constant(float(call.shape()[0])))]
-    return _reduced(call, losses, 4)
+    return reduced_losses(call, losses, 4)
 
 
-@row("cosine_similarity", source="torch.nn.functional.cosine_similarity")
-def _cosine(call: TorchCall) -> Sequence[str]:
-    axes = (call.axis(2, "dim", 1),)
-    one, other = call.operand(0, "x1"), call.operand(1, "x2")
-    product = call.reduced("ReduceSum", call.add("Mul", one, other), axes)
-    least = call.constant(call.number(3, "eps", 1e-8))
-    sizes = (call.add("Max", call.reduced("ReduceL2", each, axes), least) for each in (one, other))
-    return [call.add("Div", product, call.add("Mul", *sizes))]
+@row("poisson_nll_loss", source="torch.nn.functional.poisson_nll_loss")
+def _poisson(call: TorchCall) -> Sequence[str]:
+    own, target = call.operand(0, "input"), call.operand(1, "target")
+    if call.flag(3, "full"):
+        raise call.refused("adds Stirling's term")
+    if call.flag(2, "log_input", default=True):
+        rate, logs = call.add("Exp", own), own
+    else:
+        least = call.constant(call.number(5, "eps", 1e-8))
+        rate, logs = own, call.add("Log", call.add("Add", own, least))
+    return reduced_losses(call, call.add("Sub", rate, call.add("Mul", target, logs)), 7)
+
+
+@row("gaussian_nll_loss", source="torch.nn.functional.gaussian_nll_loss")
+def _gaussian(call: TorchCall) -> Sequence[str]:
+    apart, _size = _apart(call)
+    least = call.constant(call.number(4, "eps", 1e-6))
+    spread = call.add("Max", call.operand(2, "var"), least)
+    share = call.add("Div", call.add("Mul", apart, apart), spread)
+    losses = call.add("Mul", call.add("Add", call.add("Log", spread), share), call.constant(0.5))
+    if call.flag(3, "full"):
+        half = call.constant(0.5 * math.log(2 * math.pi))
+        losses = call.add("Add", losses, half)
+    return reduced_losses(call, losses, 5)

@@ -13,8 +13,8 @@ from divergraph.execute.translate.torch.call import TorchCall, row
 def _linear(call: TorchCall, weight: str, bias: str | None, rank: int) -> str:
     if rank != 2:
         raise call.refused(f"has a weight of {rank} axes")
-    found = call.add("MatMul", call.tensor(), call.piece.transpose(weight, 1, 0))
-    return found if bias is None else call.add("Add", found, bias)
+    result = call.add("MatMul", call.tensor(), call.piece.transpose(weight, 1, 0))
+    return result if bias is None else call.add("Add", result, bias)
 
 
 @row("linear", "dense", source="torch.nn.functional.linear")
@@ -72,6 +72,37 @@ def _einsum(call: TorchCall) -> Sequence[str]:
 def _outer(call: TorchCall) -> Sequence[str]:
     column = call.piece.reshape(call.tensor(), (call.shape()[0], 1))
     return [call.add("Mul", column, call.tensor(1, "vec2"))]
+
+
+@row("tensordot", source="torch.tensordot")
+def _tensordot(call: TorchCall) -> Sequence[str]:
+    one, other, count = call.shape(0, "a"), call.shape(1, "b"), call.integer(2, "dims", 2)
+    summed = other[:count]
+    rows = call.piece.reshape(call.tensor(0, "a"), (-1, math.prod(summed)))
+    columns = call.piece.reshape(call.tensor(1, "b"), (math.prod(summed), -1))
+    made = (*one[: len(one) - count], *other[count:])
+    return [call.piece.reshape(call.add("MatMul", rows, columns), made)]
+
+
+@row("bilinear", source="torch.nn.functional.bilinear")
+def _bilinear(call: TorchCall) -> Sequence[str]:
+    operands = (call.tensor(0, "input1"), call.tensor(2, "weight"), call.tensor(1, "input2"))
+    letters = "zyxwvuts"[: len(call.shape(0, "input1")) - 1]
+    equation = f"{letters}i,oij,{letters}j->{letters}o"
+    result, bias = call.add("Einsum", *operands, equation=equation), call.find(3, "bias")
+    return [result if bias is None else call.add("Add", result, bias)]
+
+
+@row("cross", "linalg_cross", source="torch.cross")
+def _cross(call: TorchCall) -> Sequence[str]:
+    of_three = call.shape().index(3) if call.type == "cross" else -1
+    axis = call.axis(2, "dim", of_three)
+    one, other = call.tensor(), call.tensor(1, "other")
+    (a, b), (c, d) = (
+        [call.add("Gather", name, np.array(order), axis=axis) for order in ((1, 2, 0), (2, 0, 1))]
+        for name in (one, other)
+    )
+    return [call.add("Sub", call.add("Mul", a, d), call.add("Mul", b, c))]
 
 
 @row("embedding", source="torch.nn.functional.embedding")
@@ -161,8 +192,8 @@ class Attention:
 
 @row("scaled_dot_product_attention", source="torch.nn.functional.scaled_dot_product_attention")
 def _attention(call: TorchCall) -> Sequence[str]:
-    found = Attention(call)
-    return [call.add("MatMul", found.weights, found.value)]
+    result = Attention(call)
+    return [call.add("MatMul", result.weights, result.value)]
 
 
 @row("npu_rotary_mul", source="torch_npu.npu_rotary_mul")

@@ -14,10 +14,11 @@ _BEGIN = 2
 """The first axis behind batch and channels."""
 
 
-@row("softmax", "log_softmax", "_softmax", source="torch.nn.functional.softmax")
+@row("softmax", "log_softmax", "softmin", "_softmax", source="torch.nn.functional.softmax")
 def _softmax(call: TorchCall) -> Sequence[str]:
     kind = "LogSoftmax" if call.type == "log_softmax" else "Softmax"
     value = call.operand(0, "input", call.result)
+    value = call.add("Neg", value) if call.type == "softmin" else value
     return [call.add(kind, value, axis=call.axis(1, "dim"))]
 
 
@@ -28,8 +29,8 @@ def _softmax_module(call: TorchCall) -> Sequence[str]:
 
 
 def _scaled(call: TorchCall, value: str, weight: str | None, bias: str | None) -> str:
-    found = value if weight is None else call.add("Mul", value, weight)
-    return found if bias is None else call.add("Add", found, bias)
+    result = value if weight is None else call.add("Mul", value, weight)
+    return result if bias is None else call.add("Add", result, bias)
 
 
 def normalised(call: TorchCall, value: str, axes: Sequence[int], eps: float) -> tuple[str, str]:
@@ -49,16 +50,16 @@ def _last(call: TorchCall, count: int) -> tuple[int, ...]:
 @row("layer_norm", source="torch.nn.functional.layer_norm")
 def _layer_norm(call: TorchCall) -> Sequence[str]:
     axes = _last(call, len(call.integers(1, "normalized_shape")))
-    found = normalised(call, call.tensor(), axes, call.number(4, "eps", EPS))[0]
-    return [_scaled(call, found, call.find(2, "weight"), call.find(3, "bias"))]
+    result = normalised(call, call.tensor(), axes, call.number(4, "eps", EPS))[0]
+    return [_scaled(call, result, call.find(2, "weight"), call.find(3, "bias"))]
 
 
 @row("native_layer_norm", source="aten::native_layer_norm")
 def _native_layer_norm(call: TorchCall) -> Sequence[str]:
     axes = _last(call, len(call.integers(1, "normalized_shape")))
-    found, root = normalised(call, call.tensor(), axes, call.number(4, "eps", EPS))
+    result, root = normalised(call, call.tensor(), axes, call.number(4, "eps", EPS))
     mean = call.reduced("ReduceMean", call.tensor(), axes, keep=True)
-    scaled = _scaled(call, found, call.find(2, "weight"), call.find(3, "bias"))
+    scaled = _scaled(call, result, call.find(2, "weight"), call.find(3, "bias"))
     return [scaled, mean, call.add("Reciprocal", root)]
 
 
@@ -66,30 +67,30 @@ def _native_layer_norm(call: TorchCall) -> Sequence[str]:
 def _layer_norm_module(call: TorchCall) -> Sequence[str]:
     weight = call.parameter("weight")
     axes = _last(call, len(call.shape("parameters.weight", "")) if weight else 1)
-    found = normalised(call, call.tensor(), axes, call.number(None, "eps", EPS))[0]
-    return [_scaled(call, found, weight, call.parameter("bias"))]
+    result = normalised(call, call.tensor(), axes, call.number(None, "eps", EPS))[0]
+    return [_scaled(call, result, weight, call.parameter("bias"))]
 
 
 @row("rms_norm", source="torch.nn.functional.rms_norm")
 def _rms_norm(call: TorchCall) -> Sequence[str]:
     axes = _last(call, len(call.integers(1, "normalized_shape")))
     unit = float(np.finfo(np.float32).eps)
-    found, _ = _of_root_mean_square(call, axes, call.number(3, "eps", unit))
-    return [_scaled(call, found, call.find(2, "weight"), None)]
+    result, _ = _of_root_mean_square(call, axes, call.number(3, "eps", unit))
+    return [_scaled(call, result, call.find(2, "weight"), None)]
 
 
 @row("npu_rms_norm", source="torch_npu.npu_rms_norm")
 def _npu_rms_norm(call: TorchCall) -> Sequence[str]:
     axes = _last(call, len(call.shape(1, "gamma")))
-    found, scale = _of_root_mean_square(call, axes, call.number(2, "epsilon", 1e-6))
-    return [_scaled(call, found, call.tensor(1, "gamma"), None), scale]
+    result, scale = _of_root_mean_square(call, axes, call.number(2, "epsilon", 1e-6))
+    return [_scaled(call, result, call.tensor(1, "gamma"), None), scale]
 
 
 @row("RMSNorm", "LlamaRMSNorm", "Qwen2RMSNorm", source="torch.nn.RMSNorm")
 def _rms_norm_module(call: TorchCall) -> Sequence[str]:
     axes = _last(call, len(call.shape("parameters.weight", "")))
-    found, _ = _of_root_mean_square(call, axes, call.number(None, "eps", 1e-6))
-    return [_scaled(call, found, call.parameter("weight"), None)]
+    result, _ = _of_root_mean_square(call, axes, call.number(None, "eps", 1e-6))
+    return [_scaled(call, result, call.parameter("weight"), None)]
 
 
 def _of_root_mean_square(call: TorchCall, axes: Sequence[int], eps: float) -> tuple[str, str]:
@@ -124,11 +125,11 @@ def _instance_norm(call: TorchCall) -> Sequence[str]:
     if not call.flag(5, "use_input_stats", default=True):
         raise call.refused("takes what was seen before, of which the dump has only the end")
     axes = tuple(range(_BEGIN, len(call.shape())))
-    found = normalised(call, call.tensor(), axes, call.number(7, "eps", EPS))[0]
+    result = normalised(call, call.tensor(), axes, call.number(7, "eps", EPS))[0]
     weight, bias = (
         _by_channel(call, call.find(at, name)) for at, name in ((3, "weight"), (4, "bias"))
     )
-    return [_scaled(call, found, weight, bias)]
+    return [_scaled(call, result, weight, bias)]
 
 
 @row("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", source="torch.nn.BatchNorm2d")
@@ -144,11 +145,11 @@ def _batch_normalised(
     value, (mean, spread, weight, bias) = call.tensor(), (_by_channel(call, each) for each in names)
     if in_training or mean is None or spread is None:
         axes = (0, *range(_BEGIN, len(call.shape())))
-        found = normalised(call, value, axes, eps)[0]
+        result = normalised(call, value, axes, eps)[0]
     else:
         size = call.add("Sqrt", call.add("Add", spread, call.constant(eps)))
-        found = call.add("Div", call.add("Sub", value, mean), size)
-    return _scaled(call, found, weight, bias)
+        result = call.add("Div", call.add("Sub", value, mean), size)
+    return _scaled(call, result, weight, bias)
 
 
 @row("_native_batch_norm_legit_no_training",
@@ -156,35 +157,35 @@ def _batch_normalised(
 def _native_batch_norm(call: TorchCall) -> Sequence[str]:
     names = ("running_mean", "running_var", "weight", "bias")
     own = [call.find(name) for name in names]
-    found = _batch_normalised(call, own, call.number(6, "eps", EPS), in_training=False)
+    result = _batch_normalised(call, own, call.number(6, "eps", EPS), in_training=False)
     nothing = call.constant(np.zeros(0))  # no statistics are saved outside of training
-    return [found, nothing, nothing]
+    return [result, nothing, nothing]
 
 
 @row("group_norm", source="torch.nn.functional.group_norm")
 def _group_norm(call: TorchCall) -> Sequence[str]:
-    found, _, _ = _normalised_in_groups(call, call.integer(1, "num_groups"))
-    return [found]
+    result, _, _ = _normalised_in_groups(call, call.integer(1, "num_groups"))
+    return [result]
 
 
 @row("native_group_norm", source="aten::native_group_norm")
 def _native_group_norm(call: TorchCall) -> Sequence[str]:
     groups = call.integer(6, "group")
-    found, value, root = _normalised_in_groups(call, groups)
+    result, value, root = _normalised_in_groups(call, groups)
     mean = call.reduced("ReduceMean", value, (2,))
-    return [found, mean, call.piece.reshape(call.add("Reciprocal", root), (-1, groups))]
+    return [result, mean, call.piece.reshape(call.add("Reciprocal", root), (-1, groups))]
 
 
 def _normalised_in_groups(call: TorchCall, groups: int) -> tuple[str, str, str]:
     """The normalised input; the input with a row for each group, and the root it was divided by."""
     shape = call.shape()
     value = call.piece.reshape(call.tensor(), (shape[0], groups, -1))
-    found, root = normalised(call, value, (2,), call.number(4, "eps", EPS))
-    found = call.piece.reshape(found, shape)
+    result, root = normalised(call, value, (2,), call.number(4, "eps", EPS))
+    result = call.piece.reshape(result, shape)
     weight, bias = (
         _by_channel(call, call.find(at, name)) for at, name in ((2, "weight"), (3, "bias"))
     )
-    return _scaled(call, found, weight, bias), value, root
+    return _scaled(call, result, weight, bias), value, root
 
 
 @row("weight_norm", source="torch.nn.utils.parametrizations.weight_norm")

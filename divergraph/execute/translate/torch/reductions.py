@@ -33,12 +33,12 @@ def _variance(call: TorchCall) -> Sequence[str]:
         axes, less = call.axes(1, "dim"), int(call.flag(2, "unbiased", True))
     less = call.integer(None, "correction", less)
     keep = call.flag(3, "keepdim")
-    found, mean = _variance_along(call, call.tensor(), axes, less, keep=keep)
+    result, mean = _variance_along(call, call.tensor(), axes, less, keep=keep)
     if call.type == "std":
-        return [call.add("Sqrt", found)]
+        return [call.add("Sqrt", result)]
     if call.type == "var":
-        return [found]
-    return [found, mean if keep else call.reduced("ReduceMean", call.tensor(), axes)]
+        return [result]
+    return [result, mean if keep else call.reduced("ReduceMean", call.tensor(), axes)]
 
 
 def _variance_along(
@@ -128,8 +128,8 @@ def _any(call: TorchCall) -> Sequence[str]:
     kind = "ReduceMax" if call.type == "any" else "ReduceMin"
     value = call.piece.cast(call.operand(0, "input", np.dtype(np.bool_)), np.int32)
     listed = call.piece.ints(*call.axes(1, "dim"))
-    found = call.add(kind, value, listed, keepdims=int(call.flag(2, "keepdim")))
-    return [call.piece.cast(found, np.bool_)]
+    result = call.add(kind, value, listed, keepdims=int(call.flag(2, "keepdim")))
+    return [call.piece.cast(result, np.bool_)]
 
 
 @row("topk", source="torch.topk")
@@ -151,8 +151,8 @@ def _sort(call: TorchCall) -> Sequence[str]:
     axis = call.axis(1, "dim", -1)
     size = np.array([call.shape()[axis]], np.int64)
     largest = int(call.flag(2, "descending"))
-    found = call.piece.add_many("TopK", 2, call.tensor(), size, axis=axis, largest=largest)
-    return found if call.type == "sort" else found[1:]
+    result = call.piece.add_many("TopK", 2, call.tensor(), size, axis=axis, largest=largest)
+    return result if call.type == "sort" else result[1:]
 
 
 @row("cumsum", "cumsum_", source="torch.cumsum")

@@ -120,14 +120,14 @@ def _stack(call: TorchCall) -> Sequence[str]:
 def _split(call: TorchCall) -> Sequence[str]:
     outputs = call.piece.op.outputs
     axis = call.axis(1 if call.type == "unbind" else 2, "dim", 0)
-    found, begin = [], 0
+    result, begin = [], 0
     for tensor in outputs:
         shape = tensor.shape or ()
         size = 1 if call.type == "unbind" else int(shape[axis] or 0)
         part = _sliced(call, call.tensor(), axis, begin, begin + size)
-        found.append(call.piece.reshape(part, [int(n or 0) for n in shape]))
+        result.append(call.piece.reshape(part, [int(n or 0) for n in shape]))
         begin += size
-    return found
+    return result
 
 
 @row("narrow", source="torch.narrow")
@@ -199,14 +199,51 @@ def _scatter(call: TorchCall) -> Sequence[str]:
     return [call.add("ScatterElements", call.tensor(), index, values, axis=axis, reduction=kind)]
 
 
+@row(*spelled("index_copy"), source="torch.Tensor.index_copy")
+def _index_copy(call: TorchCall) -> Sequence[str]:
+    """What a cache of keys and values is written by."""
+    axis, sizes = call.axis(1, "dim"), call.shape(3, "source")
+    lined = [-1 if at == axis else 1 for at in range(len(sizes))]
+    index = call.piece.reshape(call.tensor(2, "index"), lined)
+    index = call.add("Expand", index, call.piece.ints(*sizes))
+    values = call.tensor(3, "source")
+    return [call.add("ScatterElements", call.tensor(), index, values, axis=axis)]
+
+
+@row(*spelled("masked_scatter"), source="torch.Tensor.masked_scatter")
+def _masked_scatter(call: TorchCall) -> Sequence[str]:
+    """The places of the mask take the elements of the source in turn, as embeddings of images take
+    those of their tokens."""
+    ints, shape = call.piece.ints, call.piece.ints(*call.shape())
+    mask = call.add("Expand", call.operand(1, "mask", np.dtype(np.bool_)), shape)
+    counted = call.piece.cast(call.add("Reshape", mask, ints(-1)), np.int64)
+    turn = call.add("Sub", call.add("CumSum", counted, np.array(0)), ints(1))
+    turn = call.add("Max", turn, ints(0))  # before the first one, where nothing is taken
+    source = call.add("Reshape", call.tensor(2, "source"), ints(-1))
+    taken = call.add("Reshape", call.add("Gather", source, turn, axis=0), shape)
+    return [call.add("Where", mask, taken, call.tensor())]
+
+
+@row("diagonal", source="torch.diagonal")
+def _diagonal(call: TorchCall) -> Sequence[str]:
+    rank, offset = len(call.shape()), call.integer(1, "offset", 0)
+    pair = call.axis(2, "dim1", 0), call.axis(3, "dim2", 1)
+    kept = [at for at in range(rank) if at not in pair]
+    rows, columns = (call.shape()[axis] for axis in pair)
+    places = [at * columns + at + offset for at in range(rows) if 0 <= at + offset < columns]
+    flat = [*(call.shape()[at] for at in kept), rows * columns]
+    lined = call.piece.reshape(call.piece.transpose(call.tensor(), *kept, *pair), flat)
+    return [call.add("Gather", lined, np.array(places, np.int64), axis=-1)]
+
+
 @row("triu", "tril", "triu_", "tril_", source="torch.triu")
 def _triangle(call: TorchCall) -> Sequence[str]:
     name, is_boolean = call.tensor(), call.dtype().kind == "b"
     if is_boolean:
         name = call.piece.cast(name, np.int64)
     at = np.array(call.integer(1, "diagonal", 0), np.int64)
-    found = call.add("Trilu", name, at, upper=int(call.type.startswith("triu")))
-    return [call.piece.cast(found, np.bool_) if is_boolean else found]
+    result = call.add("Trilu", name, at, upper=int(call.type.startswith("triu")))
+    return [call.piece.cast(result, np.bool_) if is_boolean else result]
 
 
 @row("flip", source="torch.flip")
@@ -220,17 +257,17 @@ def _flip(call: TorchCall) -> Sequence[str]:
 
 @row("roll", source="torch.roll")
 def _roll(call: TorchCall) -> Sequence[str]:
-    found = call.tensor()
+    result = call.tensor()
     shifts, axes = call.integers(1, "shifts"), call.axes_of(call.integers(2, "dims"))
     for shift, axis in zip(shifts, axes, strict=True):
         size = call.shape()[axis]
         cut = -shift % max(size, 1)
         parts = (
-            _sliced(call, found, axis, cut, size),
-            _sliced(call, found, axis, 0, cut),
+            _sliced(call, result, axis, cut, size),
+            _sliced(call, result, axis, 0, cut),
         )
-        found = call.add("Concat", *parts, axis=axis)
-    return [found]
+        result = call.add("Concat", *parts, axis=axis)
+    return [result]
 
 
 @row("pad", source="torch.nn.functional.pad")

@@ -19,8 +19,8 @@ def attribute(node: NodeProto, name: str, default: Any) -> Any:
     """An attribute of *node*, or the *default*."""
     from onnx import helper
 
-    found = [helper.get_attribute_value(each) for each in node.attribute if each.name == name]
-    return found[0] if found else default
+    result = [helper.get_attribute_value(each) for each in node.attribute if each.name == name]
+    return result[0] if result else default
 
 
 def _less_square(back: Reverse, _node: NodeProto, x: str, y: str) -> str:
@@ -36,7 +36,12 @@ def _more_square(back: Reverse, x: str, y: str) -> str:
 
 
 def _asin(back: Reverse, node: NodeProto, x: str, _y: str) -> str:
-    return back.add("Reciprocal", back.add("Sqrt", _less_square(back, node, x, x)))
+    return _root_under(back, _less_square(back, node, x, x))
+
+
+def _root_under(back: Reverse, square: str) -> str:
+    """1 over the root of *square*."""
+    return back.add("Reciprocal", back.add("Sqrt", square))
 
 
 def _above(back: Reverse, x: str, limit: float, kind: str = "Greater") -> str:
@@ -125,6 +130,11 @@ SLOPES: Mapping[str, Slope] = {
     "Asin": _asin,
     "Acos": lambda back, node, x, y: back.add("Neg", _asin(back, node, x, y)),
     "Atan": lambda back, _node, x, _y: back.add("Reciprocal", _more_square(back, x, x)),
+    "Asinh": lambda back, _node, x, _y: _root_under(back, _more_square(back, x, x)),
+    "Acosh": lambda back, _node, x, _y: _root_under(
+        back, back.add("Sub", back.add("Mul", x, x), back.number(1.0, x))
+    ),
+    "Atanh": lambda back, node, x, _y: back.add("Reciprocal", _less_square(back, node, x, x)),
     "Tanh": _less_square,
     "Sigmoid": _sigmoid,
     "Erf": _erf,

@@ -31,21 +31,21 @@ def _conv(call: TorchCall) -> Sequence[str]:
 
 
 def _convolved(call: TorchCall, groups: int, dilation: Sequence[int]) -> str:
-    word = call.argument(4, "padding")
-    if isinstance(word, str):
-        if word == "same":
-            raise call.refused("pads to the same size")
-        pads: tuple[int, ...] = (0,)
+    word, dilations = call.argument(4, "padding"), along_axes(call, dilation)
+    if word == "same":  # the odd one goes behind
+        kernel = call.shape(1, "weight")[_BEGIN:]
+        reach = [(size - 1) * step for size, step in zip(kernel, dilations, strict=True)]
+        pads = (*(size // 2 for size in reach), *(size - size // 2 for size in reach))
     else:
-        pads = call.integers(4, "padding", (0,))
+        pads = along_axes(call, (0,) if word == "valid" else call.integers(4, "padding", (0,))) * 2
     return call.piece.add(
         "Conv",
         call.tensor(),
         call.tensor(1, "weight"),
         call.find(2, "bias"),
         strides=along_axes(call, call.integers(3, "stride", (1,))),
-        pads=along_axes(call, pads) * 2,
-        dilations=along_axes(call, dilation),
+        pads=pads,
+        dilations=dilations,
         group=groups,
     )
 
@@ -123,20 +123,15 @@ def _window(call: TorchCall) -> dict[str, Any]:
 
 @row("max_pool1d", "max_pool2d", "max_pool3d", source="torch.nn.functional.max_pool2d")
 def _max_pool(call: TorchCall) -> Sequence[str]:
-    return max_pooled(call)[:1]
-
-
-def max_pooled(call: TorchCall) -> tuple[str, ...]:
-    """The largest of each window, and its place in the flat input, batch and channels included."""
     _need_batch(call, int(call.type[-2]))
-    return call.piece.add_many(
-        "MaxPool",
-        2,
-        call.tensor(),
-        **_window(call),
-        dilations=along_axes(call, call.integers(4, "dilation", (1,))),
-        ceil_mode=int(call.flag(5, "ceil_mode")),
-    )
+    dilations = along_axes(call, call.integers(4, "dilation", (1,)))
+    ceil_mode = int(call.flag(5, "ceil_mode"))
+    return _largest(call, **_window(call), dilations=dilations, ceil_mode=ceil_mode)
+
+
+def _largest(call: TorchCall, **window: Any) -> Sequence[str]:
+    """The largest of each window; its places are asked for as the way back needs them."""
+    return call.piece.add_many("MaxPool", 2, call.tensor(), **window)[:1]
 
 
 @row("avg_pool1d", "avg_pool2d", "avg_pool3d", source="torch.nn.functional.avg_pool2d")
@@ -165,7 +160,7 @@ def _adaptive_pool(call: TorchCall) -> Sequence[str]:
         raise call.refused("has windows of several sizes")
     kernel = [size // max(out, 1) for size, out in zip(images, wanted, strict=True)]
     if call.type.startswith("adaptive_max"):
-        return [call.add("MaxPool", call.tensor(), kernel_shape=kernel, strides=kernel)]
+        return _largest(call, kernel_shape=kernel, strides=kernel)
     if all(out == 1 for out in wanted):
         return [call.reduced("ReduceMean", call.tensor(), axes, keep=True)]
     return [call.add("AveragePool", call.tensor(), kernel_shape=kernel, strides=kernel)]
@@ -210,3 +205,61 @@ def _interpolate(call: TorchCall) -> Sequence[str]:
 def _pixel_shuffle(call: TorchCall) -> Sequence[str]:
     factor = call.integer(1, "upscale_factor")
     return [call.add("DepthToSpace", call.tensor(), blocksize=factor, mode="CRD")]
+
+
+@row("unfold", source="torch.nn.functional.unfold")
+def _unfold(call: TorchCall) -> Sequence[str]:
+    outputs, rank = call.piece.op.outputs, len(call.shape())
+    if outputs and outputs[0].shape is not None and len(outputs[0].shape) > rank:
+        return [_framed(call)]
+    _need_batch(call, 2)
+    (height, width), dilation, pads, steps = (
+        along_axes(call, call.integers(at, name, usual))
+        for at, name, usual in (
+            (1, "kernel_size", None),
+            (2, "dilation", (1,)),
+            (3, "padding", (0,)),
+            (4, "stride", (1,)),
+        )
+    )
+    ints, (batch, channels, *sizes) = call.piece.ints, call.shape()
+    padded = call.add("Pad", call.tensor(), ints(0, 0, *pads, 0, 0, *pads))
+    ends = [size + 2 * pad for size, pad in zip(sizes, pads, strict=True)]
+    reach = [step * (size - 1) for size, step in zip((height, width), dilation, strict=True)]
+    made = []
+    for row_at in range(height):
+        for column in range(width):
+            begin = row_at * dilation[0], column * dilation[1]
+            end = [at + size - far for at, size, far in zip(begin, ends, reach, strict=True)]
+            part = call.add("Slice", padded, ints(*begin), ints(*end), ints(2, 3), ints(*steps))
+            made.append(call.piece.reshape(part, (batch, channels, 1, -1)))
+    joined = call.add("Concat", *made, axis=2)
+    return [call.piece.reshape(joined, (batch, channels * height * width, -1))]
+
+
+def _framed(call: TorchCall) -> str:
+    """``Tensor.unfold``: overlapping stretches of one axis, which become the last axis."""
+    axis = call.axis(1, "dimension")
+    size, step = call.integer(2, "size"), call.integer(3, "step")
+    places = np.arange(0, call.shape()[axis] - size + 1, step)[:, None] + np.arange(size)
+    frames, rank = call.add("Gather", call.tensor(), places, axis=axis), len(call.shape())
+    order = (*(at for at in range(rank + 1) if at != axis + 1), axis + 1)
+    return call.piece.transpose(frames, *order)
+
+
+@row("grid_sample", source="torch.nn.functional.grid_sample")
+def _grid_sample(call: TorchCall) -> Sequence[str]:
+    mode = call.word(2, "mode", "bilinear")
+    kinds = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
+    if mode not in kinds:
+        raise call.refused(f"samples by {mode}")
+    return [
+        call.piece.add(
+            "GridSample",
+            call.tensor(),
+            call.tensor(1, "grid"),
+            mode=kinds[mode],
+            padding_mode=call.word(3, "padding_mode", "zeros"),
+            align_corners=int(call.flag(4, "align_corners")),
+        )
+    ]
