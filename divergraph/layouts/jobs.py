@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
+from divergraph.layouts.by_definition import ByDefinition, by_definition
 from divergraph.layouts.counterparts import without
 from divergraph.layouts.golden_job import GoldenJob
 from divergraph.layouts.rank_layout import RankLayout
@@ -20,14 +21,25 @@ from importers.msprobe.collectives import GROUP
 from importers.msprobe.graph import ARGUMENTS
 from importers.msprobe.job import rank_folders, rank_graphs
 from importers.msprobe.job_index import Places, between_ranks, scan_rank
-from importers.msprobe.job_names import RANKS, UNREAD, in_rank, is_job
+from importers.msprobe.job_names import OF_THE_DEVICE, RANKS, UNREAD, in_rank, is_job
+
+
+@dataclass(frozen=True, slots=True)
+class ReshardedJob:
+    """Golden's ``graph`` and ``dump`` as the ranks of a job have them, the layout of each rank, and
+    ``remarks`` for the user."""
+
+    graph: ModelGraph
+    dump: DumpIndex
+    layouts: Mapping[int, RankLayout]
+    remarks: tuple[str, ...]
 
 
 def job_resharded(
-    golden: ModelGraph, golden_dump: DumpIndex, job: ModelGraph
-) -> tuple[ModelGraph, DumpIndex, Mapping[int, RankLayout]] | None:
-    """Golden's graph and dump as the ranks of *job* have them, and the layout of each; None where
-    the weights and data of a rank do not say. Golden is a run of one rank, or a job itself.
+    golden: ModelGraph, golden_dump: DumpIndex, job: ModelGraph, job_dump: DumpIndex
+) -> ReshardedJob | None:
+    """Golden's graph and dump as the ranks of *job* have them; None where the weights and data of a
+    rank do not say. Golden is a run of one rank, or a job itself.
 
     Raises:
         ImportFormatError: the dump of a rank cannot be read.
@@ -53,9 +65,12 @@ def job_resharded(
         keys = dict(_joined_keys(rank, graph, between))
         tensors.update((keys[key], ref) for key, ref in own.dump.tensors.items() if key in keys)
         problems += _renamed(own, keys)
+    defined = by_definition(job, tensors, job_dump.tensors)
+    tensors.update(defined.tensors)
+    attrs.update((op, {OF_THE_DEVICE: ports}) for op, ports in defined.of_device.items())
     extra = {op.id for op in job.ops if RANKS not in op.attrs and op.id not in attrs}
     ops = tuple(
-        op if RANKS in op.attrs else replace(op, attrs={**op.attrs, **attrs[op.id]})
+        replace(op, attrs={**op.attrs, **attrs[op.id]}) if op.id in attrs else op
         for op in without(job.ops, extra)
     )
     digest = hashlib.sha256(f"{golden.sha256} {job.sha256}".encode()).hexdigest()
@@ -64,7 +79,19 @@ def job_resharded(
     graph = replace(
         job, name=name, ops=ops, attrs=attrs_of_job, source=golden.source, sha256=digest
     )
-    return graph, replace(golden_dump, tensors=tensors, problems=tuple(problems)), layouts
+    dump = replace(golden_dump, tensors=tensors, problems=tuple(problems))
+    return ReshardedJob(graph, dump, layouts, tuple(_remarks(graph, layouts, defined)))
+
+
+def _remarks(
+    graph: ModelGraph, layouts: Mapping[int, RankLayout], defined: ByDefinition
+) -> Iterator[str]:
+    if UNREAD not in graph.attrs:
+        yield from unread_data(layouts)
+    for rank, layout in layouts.items():
+        yield from (f"rank {rank}: {sentence}" for sentence in layout.sentences())
+    if sentence := defined.sentence():
+        yield sentence
 
 
 def unread_data(layouts: Mapping[int, RankLayout]) -> Iterator[str]:

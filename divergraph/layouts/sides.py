@@ -10,12 +10,12 @@ from divergraph.graphs.lineage.recorded_calls import plain_name
 from divergraph.inputs.sources import DumpSource, GraphSource
 from divergraph.layouts.fused_layers import other_names
 from divergraph.layouts.golden_job import GoldenJob
-from divergraph.layouts.jobs import job_resharded, unread_data
+from divergraph.layouts.jobs import job_resharded
 from divergraph.layouts.resharding import Resharded, resharded
 from divergraph.thresholds.recorded.call_pairs import CallPairs
 from divergraph.thresholds.recorded.layouts import layout_difference
 from graphstore.model import ModelGraph
-from importers.msprobe.job_names import UNREAD, is_job
+from importers.msprobe.job_names import is_job
 
 _FEW = 0.1
 """Share of the weights that a job may lack as one of its calls was not dumped."""
@@ -39,18 +39,11 @@ def in_device_layout(
     ):
         return golden, golden_dump
     if is_job(device.graph):
-        job = job_resharded(golden.graph, golden_dump.index, device.graph)
+        job = job_resharded(golden.graph, golden_dump.index, device.graph, device_dump.index)
         if job is None:
             return golden, golden_dump
-        graph, index, layouts = job
-        sentences = (
-            f"rank {rank}: {sentence}"
-            for rank, layout in layouts.items()
-            for sentence in layout.sentences()
-        )
-        unread = () if UNREAD in graph.attrs else unread_data(layouts)
-        side = replace(golden, graph=graph, notes=(*golden.notes, *unread, *sentences))
-        return side, replace(golden_dump, index=index)
+        side = replace(golden, graph=job.graph, notes=(*golden.notes, *job.remarks))
+        return side, replace(golden_dump, index=job.dump)
     run = GoldenJob(golden.graph, golden_dump.index).resharded(device.graph, device_dump.index)
     return _replaced(golden, golden_dump, run)
 

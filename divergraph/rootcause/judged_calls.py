@@ -27,6 +27,7 @@ from divergraph.thresholds.recorded.cause_labels import (
     WEIGHT,
 )
 from divergraph.thresholds.recorded.judgement import RecordedJudgement
+from divergraph.thresholds.recorded.scaled_reductions import scaled_reductions
 from divergraph.thresholds.starts import calls_by_limits, owners_around
 from divergraph.thresholds.verdicts import describe_origins
 from graphstore.contract import RunData
@@ -75,6 +76,10 @@ def with_calls_judged(data: RunData, splits: Mapping[TensorRef, ErrorSplit]) -> 
         if places[op] < first and (op not in reran or _is_fed_otherwise(pairs.ops[op], labels))
     }
     blamed -= _followers(data.device, blamed)
+    if not blamed:
+        scaled = tuple(scaled_reductions(pairs))
+        recorded = replace(recorded, findings=(*recorded.findings, *scaled))
+        blamed = {finding.op for finding in scaled}
     ordered = sorted(blamed, key=places.__getitem__)
     causes = _with_ranks(data, _causes(data, pairs, recorded, ordered))
     alike = _alike(ordered, pairs, causes)

@@ -41,6 +41,7 @@ from graphstore.model.conclusion import (
 )
 from graphstore.model.dtypes import UNIT_ROUNDOFF, DType
 from graphstore.model.dumps import (
+    Derived,
     DumpFormat,
     DumpTensorRef,
     Side,
@@ -49,6 +50,7 @@ from graphstore.model.dumps import (
     TensorJoin,
     TensorPart,
     TensorProduct,
+    TensorReduction,
     TensorStatistics,
 )
 from graphstore.model.figures import Figures, SideFigures
@@ -111,6 +113,7 @@ __all__ = [
     "Counts",
     "DType",
     "DamagedOutput",
+    "Derived",
     "DeviceArithmetic",
     "DumpFormat",
     "DumpTensorRef",
@@ -169,6 +172,7 @@ __all__ = [
     "TensorOrigin",
     "TensorPart",
     "TensorProduct",
+    "TensorReduction",
     "TensorRef",
     "TensorStatistics",
     "Verdict",

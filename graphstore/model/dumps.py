@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeAlias
 
 from graphstore.model.dtypes import DType
 
@@ -104,7 +105,7 @@ class DumpTensorRef:
     crc32: int | None = None
     axes: tuple[int, ...] = ()
     axes_assumed: bool = False
-    derived: TensorCut | TensorProduct | TensorJoin | None = None
+    derived: Derived | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,19 @@ class TensorJoin:
 
     parts: tuple[DumpTensorRef, ...]
     axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class TensorReduction:
+    """``parts`` reduced to one of their shape, by ``operation``: ``SUM``, ``AVG``, ``PRODUCT``,
+    ``MAX`` or ``MIN``."""
+
+    parts: tuple[DumpTensorRef, ...]
+    operation: str
+
+
+Derived: TypeAlias = TensorCut | TensorProduct | TensorJoin | TensorReduction
+"""How the values of a tensor that lies in no file follow from others."""
 
 
 @dataclass(frozen=True, slots=True)

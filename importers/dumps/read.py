@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import (
+    Derived,
     DType,
     DumpFormat,
     DumpTensorRef,
-    TensorCut,
     TensorJoin,
     TensorProduct,
+    TensorReduction,
 )
 from importers.dumps.arrays.npy import (
     MOST_BYTES,
@@ -97,7 +98,7 @@ def _read_by_its_reader(ref: DumpTensorRef) -> NDArray[np.generic]:
     return values
 
 
-def _derived(derived: TensorCut | TensorProduct | TensorJoin) -> NDArray[np.generic]:
+def _derived(derived: Derived) -> NDArray[np.generic]:
     """The values of a tensor that lies in no file, computed in float64 and rounded once."""
     values: NDArray[np.generic]
     if isinstance(derived, TensorProduct):
@@ -105,6 +106,8 @@ def _derived(derived: TensorCut | TensorProduct | TensorJoin) -> NDArray[np.gene
         values = (left.astype(np.float64) @ right.astype(np.float64).T).astype(np.float32)
     elif isinstance(derived, TensorJoin):
         values = np.concatenate([read_array(part) for part in derived.parts], derived.axis)
+    elif isinstance(derived, TensorReduction):
+        values = _reduced([read_array(part) for part in derived.parts], derived.operation)
     else:
         values = read_array(derived.whole)
         for axis, runs in derived.runs:
@@ -116,6 +119,17 @@ def _derived(derived: TensorCut | TensorProduct | TensorJoin) -> NDArray[np.gene
             values = np.asarray(scaled, values.dtype)  # numpy makes scalars of arrays of no axis
     values.flags.writeable = False
     return values
+
+
+_REDUCTIONS = {"SUM": np.add, "AVG": np.add, "PRODUCT": np.multiply, "MAX": np.maximum,
+               "MIN": np.minimum}  # fmt: skip
+
+
+def _reduced(parts: Sequence[NDArray[np.generic]], operation: str) -> NDArray[np.generic]:
+    dtype = parts[0].dtype
+    wide = np.float64 if dtype.kind == "f" else dtype
+    reduced = _REDUCTIONS[operation].reduce([part.astype(wide) for part in parts])
+    return np.asarray(reduced / len(parts) if operation == "AVG" else reduced, dtype)
 
 
 def _in_order(ref: DumpTensorRef) -> NDArray[np.generic]:

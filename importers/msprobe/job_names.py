@@ -15,6 +15,9 @@ CALLS = "calls"
 UNREAD = "unread data"
 """The attribute of a golden run, as the ranks of a job have it, that says which of its data no rank
 reads although some read the same: the job was fed other data."""
+OF_THE_DEVICE = "of the device's inputs"
+"""The attribute of a golden call between ranks with the numbers of its outputs that golden's run
+lacks, and that are what the call makes of what the device's ranks gave."""
 BODIES = "bodies"
 """The attribute of an op between ranks with the bodies it is in, one for each of its ranks."""
 SOURCE, TARGET = "source", "target"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,12 @@ import pytest
 
 import divergraph as dg
 from benchmarks.recorded_jobs.made_job import Job
+from divergraph.layouts.by_definition import by_definition
 from divergraph.values.array_types import Array
 from graphstore.model import Verdict
+from importers.dumps.read import read_array
+from importers.msprobe.job_index import scan_job
+from importers.msprobe.job_names import RANKS as RANKS_OF_A_CALL
 from tests.made.recorded_ranks import write_ranks
 
 RANKS = 3
@@ -134,6 +139,13 @@ def test_a_call_between_ranks_is_run_again(name, tmp_path):
     run = compared(FLOWS[name], tmp_path)
     assert run.verdict is Verdict.CLEAN
     assert any(said.startswith("4 of 4 calls were run again") for said in run.data.run.warnings)
+    job = run.data.device
+    dumped = scan_job(Path(job.source), job).tensors
+    defined = by_definition(job, {}, dumped)  # as where golden has no such call
+    assert list(defined.of_device) == [op.id for op in job.ops if RANKS_OF_A_CALL in op.attrs]
+    for key, tensor in defined.tensors.items():
+        assert tensor.shape == dumped[key].shape
+        assert np.allclose(read_array(tensor), read_array(dumped[key]), atol=1e-6)
 
 
 @pytest.mark.parametrize("name", FLOWS)

@@ -189,7 +189,8 @@ COUNTS = (
     # slices behind a gate.
     # 180 for the way back of every call of PyTorch, by reverse accumulation.
     # 350 for 30 more functions of PyTorch: distances, unfolded windows, caches, losses of pairs.
-    Count("code lines", code_lines, 151_100, 80_000),
+    # 100 for calls between ranks against golden of another layout.
+    Count("code lines", code_lines, 151_200, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
     # 20 for layouts of jobs, a rule a file.
     # 2 for what rules of causes share, and for losses in common: files that had two jobs.
@@ -210,7 +211,9 @@ COUNTS = (
     # 7 for errors, checksums, structure and labels out of a module of 637 lines, names, calls and
     # joining of ranks out of one of 618.
     # 2 for reverse accumulation: the derivatives of ONNX nodes, and those of activations.
-    Count("modules", lambda: len(modules()), 1_345, 700),
+    # 3 for what a rank gets of a call between ranks: by definition, where golden has no
+    # counterpart, and times the number of ranks.
+    Count("modules", lambda: len(modules()), 1_348, 700),
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 140, 70),
     Count("import lines in 100", import_share, 8.8, 5),
     Count("private functions with one use, in 100", one_caller_share, 57, 45),
@@ -226,7 +229,7 @@ COUNTS = (
     # 20 for calls that stand for one fault, on all ranks or at all calls of a kind.
     # 30 for copies of a shared constant whose zero points differ, and for slices behind a gate.
     # 25 for exchanges that are run with the device's numbers of rows.
-    Count("code lines of root cause", lambda: code_lines("rootcause"), 20_155, 8_500),
+    Count("code lines of root cause", lambda: code_lines("rootcause"), 20_160, 8_500),
     Count("folders of one or two modules", small_folders, 8, 8),
     Count("class names used twice", repeated_class_names, 3, 0),
     Count("functions over 60 lines", long_functions, 8, 8),

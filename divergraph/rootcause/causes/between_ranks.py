@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from divergraph.execute.translate.torch.alone import GIVES
-from divergraph.execute.translate.torch.collectives import REDUCED, reduction_of
+from divergraph.execute.translate.torch.received import BetweenRanks, NotReceivedError, texts
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Cause, Floats, Mask, SampledTensors, rms
 from divergraph.rootcause.causes.limits import SURE
 from graphstore.model import Op
-from importers.msprobe.collectives import JOINED
 from importers.msprobe.graph import ARGUMENTS
 from importers.msprobe.job_names import RANKS, split_place
 
@@ -26,9 +26,10 @@ def between_ranks(view: SampledTensors) -> Cause | None:
     op = view.case.ops[-1] if view.case.ops else None
     if op is None or RANKS not in op.attrs or not view.visible:
         return None
-    rank, operands = _operands(view, op)
-    is_sum = op.type in REDUCED
-    guesses = _reduced(op, rank, operands, view) if is_sum else _in_order(operands, view)
+    given = _given(view, op)
+    if given is None:
+        return None
+    guesses = _reduced(given, view) if given.reduction else _in_order(given, view)
     part = _wrong_part(view)
     for label, words, predicted in guesses:
         if view.fits(predicted):
@@ -36,41 +37,56 @@ def between_ranks(view: SampledTensors) -> Cause | None:
             return Cause(label, words, sure, {"left": view.left(predicted)})
         if part is not None and view.fits(predicted, part):
             first, last = np.flatnonzero(part)[[0, -1]]
-            where = f"elements {first} to {last} of {part.size} of rank {rank}'s output"
+            where = f"elements {first} to {last} of {part.size} of rank {given.rank}'s output"
             return Cause(
                 label, f"{words}, in {where}", view.sure, {"left": view.left(predicted, part)}
             )
     return None
 
 
-def _operands(view: SampledTensors, op: Op) -> tuple[int, Mapping[int, Sequence[Floats]]]:
-    """The rank whose output is wrong, and what each rank gave."""
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What each rank gave towards the output of ``rank``, and how it is to be reduced; it is put
+    in order where ``reduction`` is empty."""
+
+    rank: int
+    by_rank: Mapping[int, Floats]
+    reduction: str
+
+
+def _given(view: SampledTensors, op: Op) -> _Given | None:
     case = view.case
     port = case.port if case.golden_port is None else case.golden_port
-    places = op.attrs.get(GIVES, ())
-    assert isinstance(places, tuple)
-    rank, own_place = split_place(str(places[port]))
-    is_list = op.type == f"{JOINED}all_reduce_coalesced"  # each of its tensors for itself
-    operands: dict[int, list[Floats]] = {}
-    arguments = op.attrs.get(ARGUMENTS, ())
-    named = zip(arguments if isinstance(arguments, tuple) else (), op.inputs, strict=False)
-    for place, ref in named:
-        values = None if ref is None else case.inputs.get(ref.tensor)
-        if values is not None:
-            giver, giver_place = split_place(str(place))
-            if is_list and giver_place.split(".")[1:] != own_place.split(".")[1:]:
-                continue
-            operands.setdefault(giver, []).append(np.asarray(values, np.float64))
-    return rank, operands
+    values = [None if ref is None else case.inputs.get(ref.tensor) for ref in op.inputs]
+    place = texts(op.attrs.get(GIVES))[port]
+
+    def shape(at: int) -> tuple[int, ...] | None:
+        own = values[at]
+        return None if own is None else own.shape
+
+    try:
+        received = BetweenRanks(op, shape).received(place)
+    except NotReceivedError:
+        return None
+    arguments = texts(op.attrs.get(ARGUMENTS))
+    by_rank: dict[int, Floats] = {}
+    for part in received.parts:
+        own = values[part.port]
+        if own is None:
+            return None
+        rows = slice(None) if part.rows is None else slice(*part.rows)
+        giver, _ = split_place(arguments[part.port])
+        by_rank[giver] = np.asarray(own if part.rows is None else own[rows], np.float64)
+    return _Given(split_place(place)[0], by_rank, received.reduction)
 
 
-def _reduced(
-    op: Op, rank: int, operands: Mapping[int, Sequence[Floats]], view: SampledTensors
-) -> Iterator[_Guess]:
-    shares = _shares(op, rank, operands, view)
+def _reduced(given: _Given, view: SampledTensors) -> Iterator[_Guess]:
+    if any(values.shape != view.case.reference.shape for values in given.by_rank.values()):
+        return
+    shares = {giver: view.sample(values) for giver, values in given.by_rank.items()}
     if len(shares) < 2:
         return
-    operation, count = reduction_of(op), len(shares)
+    rank, operation, count = given.rank, given.reduction, len(shares)
     stacked = np.stack(list(shares.values()))
     total = stacked.sum(0)
     reductions = {
@@ -100,38 +116,22 @@ def _reduced(
         yield "rank_twice", f"what rank {each} gave is in it twice", (total + values) / parts
 
 
-def _shares(
-    op: Op, rank: int, operands: Mapping[int, Sequence[Floats]], view: SampledTensors
-) -> Mapping[int, Floats]:
-    """What each rank gave towards the output of *rank*, sampled as that is."""
-    ranks = op.attrs.get(RANKS, ())
-    assert isinstance(ranks, tuple)
-    place = ranks.index(rank)
-    shape = view.case.reference.shape
-    found: dict[int, Floats] = {}
-    for giver, values in operands.items():
-        own = values[place] if len(values) == len(ranks) else values[0]
-        if own.shape != shape and own.shape and own.shape[0] % len(ranks) == 0:
-            own = np.split(own, len(ranks))[place]
-        if own.shape != shape:
-            return {}
-        found[giver] = view.sample(own)
-    return found
-
-
-def _in_order(operands: Mapping[int, Sequence[Floats]], view: SampledTensors) -> Iterator[_Guess]:
+def _in_order(given: _Given, view: SampledTensors) -> Iterator[_Guess]:
     """The parts of ranks in the order in which they are nearest to what the device has."""
-    parts = {rank: values[0] for rank, values in operands.items() if len(values) == 1}
-    device = view.case.device
-    if len(parts) < 2 or len({each.size for each in parts.values()}) > 1:
+    parts = {rank: values.reshape(-1) for rank, values in given.by_rank.items()}
+    device = np.asarray(view.case.device, np.float64)
+    if len(parts) < 2 or device.size != sum(part.size for part in parts.values()):
         return
-    if device.size != sum(each.size for each in parts.values()):
-        return
-    order = [
-        min(parts, key=lambda rank: rms(chunk - parts[rank].reshape(-1)))
-        for chunk in np.split(np.asarray(device, np.float64).reshape(-1), len(parts))
-    ]
-    joined = np.concatenate([parts[rank].reshape(-1) for rank in order]).reshape(device.shape)
+    is_equal = len({part.size for part in parts.values()}) == 1
+    rest, left, order = device.reshape(-1), dict(parts), list[int]()
+    while rest.size:
+        fitting = [rank for rank, part in left.items() if 0 < part.size <= rest.size]
+        nearest = min(fitting, key=lambda rank: rms(rest[: left[rank].size] - left[rank]))
+        order.append(nearest)
+        rest = rest[left[nearest].size :]
+        if not is_equal:  # of equal ones one may be there twice
+            del left[nearest]
+    joined = np.concatenate([parts[rank] for rank in order]).reshape(device.shape)
     words = f"the parts are those of ranks {_listed(order)}, golden's those of {_listed(parts)}"
     yield "ranks_reordered", words, view.sample(joined)
 

@@ -40,7 +40,10 @@ class CallErrors:
 
     def __init__(self, pairs: CallPairs) -> None:
         self._pairs = pairs
-        self._errors = {id(item): _error(item) for item in pairs.comparisons}
+        self._errors = {
+            id(item): None if pairs.is_of_device(item) else _error(item)
+            for item in pairs.comparisons
+        }
         self.limits = self._control_group()
 
     def of(self, item: Comparison) -> Error | None:

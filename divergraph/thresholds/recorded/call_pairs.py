@@ -16,7 +16,7 @@ from graphstore.model import (
     TensorRef,
 )
 from importers.msprobe.calls import CallName
-from importers.msprobe.job_names import bodies_of
+from importers.msprobe.job_names import OF_THE_DEVICE, bodies_of
 
 _CASTS_BACK = frozenset(
     f"{name}.backward" for name in ("to", "float", "double", "half", "bfloat16", "type", "type_as")
@@ -52,6 +52,13 @@ class CallPairs:
     def twin(self, op: str) -> Op | None:
         """The golden call of device call *op*."""
         return self.golden_ops.get(self.twins.get(op, ""))
+
+    def is_of_device(self, item: Comparison) -> bool:
+        """Whether an output is held against what its call makes of the device's own inputs: that
+        tells of this call, and nothing of what came before it."""
+        twin = self.twin(item.op) if item.io is TensorIO.OUTPUT else None
+        ports = () if twin is None else twin.attrs.get(OF_THE_DEVICE, ())
+        return isinstance(ports, tuple) and item.port in ports
 
     def before(self, op: Op) -> Iterator[str]:
         """The calls that left *op*, a way back, what it needs: its way there. The gradients of

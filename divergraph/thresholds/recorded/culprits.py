@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from divergraph.execute.translate.torch.received import REDUCED
 from divergraph.graphs.arrivals import COLLECTIVE
-from divergraph.text.words import counted
 from divergraph.thresholds.recorded.arguments import unlike_arguments
 from divergraph.thresholds.recorded.call_errors import (
     HIDDEN,
@@ -43,6 +43,7 @@ from divergraph.thresholds.recorded.errors import (
     is_unequal,
     most,
 )
+from divergraph.thresholds.recorded.scaled_reductions import times_golden
 from divergraph.thresholds.recorded.statistics_only import keeps_places, minds_order
 from graphstore.model import (
     AttrValue,
@@ -128,7 +129,11 @@ class _Search:
         for item in self._pairs.inputs.get(op.id, ()):
             if item.port < len(op.inputs):  # others are of other ranks
                 self._judge_input(op, item)
-        off = [item for item in outputs if item.level in (Level.WARN, Level.FAIL)]
+        off = [
+            item
+            for item in outputs
+            if item.level in (Level.WARN, Level.FAIL) and not self._pairs.is_of_device(item)
+        ]
         if op.id not in self._found.causes and op.id not in self._explained:
             label, sentence = self._shifted(op, outputs)
             if not sentence and op.id in self._pairs.statistics.laws:
@@ -197,7 +202,7 @@ class _Search:
             return
         before, is_complete = self._errors.fed(op)
         if RANKS in op.attrs:  # right by its own definition, where golden's reduces otherwise
-            sentence = "" if self._seen_over else _times_golden(op, off)
+            sentence = "" if self._seen_over else times_golden(op, off)
             if sentence:
                 self._blame(op, REDUCTION, sentence)
             if sentence or not is_complete:  # what it reads are addends of golden's
@@ -341,7 +346,8 @@ class _Search:
     def _judge_arrival(self, op: Op, item: Comparison, error: Error) -> None:
         """An input off by more than what made it is: a call between was left out, or is another."""
         source, is_complete = self._errors.source(item)
-        if (not is_complete and self._seen_over) or (is_bound(item) and self._is_decided):
+        is_behind = self._seen_over or self._seen_choice
+        if (not is_complete and is_behind) or (is_bound(item) and self._is_decided):
             return
         if not item.over and not self._errors.is_felt(op, item):
             return
@@ -363,7 +369,7 @@ class _Search:
             f"{source_text}: "
             "a weight, or an unrecorded op (a view, a cast, an index), differs"
         )
-        self._blame(op, label or INPUT, sentence)
+        self._blame(self._reduction_before(op, item) or op, label or INPUT, sentence)
 
     def _feeds(self, op: Op, item: Comparison, error: Error, which: str) -> None:
         self._found.data = (
@@ -376,6 +382,14 @@ class _Search:
         self._found.findings = [finding]
 
     # causes
+
+    def _reduction_before(self, op: Op, item: Comparison) -> Op | None:
+        """The reduction over ranks that *op* reads as it is: golden's is followed by a call that
+        the device lacks."""
+        ref = op.inputs[item.port]
+        source = None if ref is None or ref.producer is None else self._pairs.ops[ref.producer.op]
+        is_reduction = source is not None and RANKS in source.attrs and source.type in REDUCED
+        return source if is_reduction and other_calls(self._pairs, op, inside=False)[0] else None
 
     def _unsummed(self, op: Op, item: Comparison) -> str:
         """That a call of a job reads what a rank gives, and golden something else: a sum."""
@@ -416,19 +430,3 @@ def _input_text(op: Op, item: Comparison) -> str:
         return text
     times = figures.device.std / figures.golden.std if figures.golden.std else 1.0
     return text if abs(times - 1) < _OFF else f"{text}, {times:.3g} times golden's,"
-
-
-def _times_golden(op: Op, off: Sequence[Comparison]) -> str:
-    """The number of ranks by which what *op* gives is too large, or too small, in words; empty
-    where it is off otherwise."""
-    ranks = op.attrs.get(RANKS)
-    count = len(ranks) if isinstance(ranks, tuple) else 1
-    sides = [item.figures for item in off if item.figures is not None]
-    ratios = [side.device.std / side.golden.std for side in sides if side.golden.std > 0.0]
-    if count < 2 or not ratios:
-        return ""
-    if all(abs(ratio / count - 1.0) <= HIDDEN for ratio in ratios):
-        return f"{count} times golden's: {counted(count, 'rank')} are added up, golden has the mean"
-    if all(abs(ratio * count - 1.0) <= HIDDEN for ratio in ratios):
-        return f"1/{count} of golden's: the mean over {counted(count, 'rank')}, golden has the sum"
-    return ""

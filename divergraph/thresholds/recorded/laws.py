@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from divergraph.execute.translate.torch.collectives import REDUCED, reduction_of
+from divergraph.execute.translate.torch.received import REDUCED, reduction_of
 from divergraph.thresholds.recorded.call_laws import ADDED, Summary, summary_of
 from divergraph.thresholds.recorded.laws_of_layers import broken_law
 from graphstore.model import DumpTensorRef, ModelGraph, Op, TensorIO
