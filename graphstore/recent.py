@@ -48,6 +48,7 @@ class Recent(Generic[_T]):
         self._most = most
         self._size = size
         self._values: OrderedDict[str, tuple[_T, int]] = OrderedDict()
+        self._total = 0
         self._making: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
@@ -80,9 +81,16 @@ class Recent(Generic[_T]):
 
     def _keep(self, key: str, value: _T) -> None:
         with self._lock:
-            self._values.pop(key, None)
-            self._values[key] = (value, self._size(value))
-            total = sum(size for _, size in self._values.values())
-            while len(self._values) > self._few and total > self._most:
+            size = self._size(value)
+            _, before = self._values.pop(key, (None, 0))
+            self._values[key] = (value, size)
+            self._total += size - before
+            while len(self._values) > self._few and self._total > self._most:
                 _, (_, size) = self._values.popitem(last=False)
-                total -= size
+                self._total -= size
+
+    def clear(self) -> None:
+        """Keep none of them any more."""
+        with self._lock:
+            self._values.clear()
+            self._total = 0

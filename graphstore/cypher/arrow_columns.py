@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -18,8 +19,38 @@ def table_of(answer: QueryResult) -> Any:
     """The rows of an answer as an Arrow table."""
     import pyarrow as pa
 
-    columns = zip(*answer.rows, strict=True) if answer.rows else ((),) * len(answer.columns)
-    return pa.table({n: list(c) for n, c in zip(answer.columns, columns, strict=True)})
+    return pa.table({name: list(column) for name, column in columns_of(answer).items()})
+
+
+def array_of(values: Any, absent: Any = None) -> Any:
+    """An Arrow array of numbers, truth values or texts, null where *absent* is true.
+
+    Arrow's own ``array`` loads pandas, where that is installed: as long as all else takes.
+    """
+    import pyarrow as pa
+
+    if isinstance(values, list) and (not values or isinstance(values[0], str)):
+        data = [text.encode() for text in values]
+        ends = starts(list(map(len, data)))
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(data))]
+        return pa.Array.from_buffers(pa.string(), len(data), buffers)
+    numbers = np.asarray(values)
+    valid = None
+    if absent is not None and absent.any():
+        valid = pa.py_buffer(np.packbits(~absent, bitorder="little"))
+    kinds = {"b": pa.bool_(), "i": pa.int64(), "f": pa.float64()}
+    if numbers.dtype.kind == "b":
+        content = np.packbits(numbers, bitorder="little")
+    else:
+        content = np.ascontiguousarray(numbers, f"{numbers.dtype.kind}8")
+    buffers = [valid, pa.py_buffer(content)]
+    return pa.Array.from_buffers(kinds[numbers.dtype.kind], len(numbers), buffers)
+
+
+def columns_of(answer: QueryResult) -> Mapping[str, Sequence[Any]]:
+    """The values of an answer by column."""
+    values = zip(*answer.rows, strict=True) if answer.rows else itertools.repeat(())
+    return dict(zip(answer.columns, values, strict=False))
 
 
 def coded(column: Any, make: Callable[[Any], _T]) -> Coded[_T]:

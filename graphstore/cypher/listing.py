@@ -24,6 +24,7 @@ from graphstore.columns.parts import (
     OptionalNumbers,
     SplitColumns,
 )
+from graphstore.columns.run_outputs import RunOutputs
 from graphstore.cypher import arrow_columns as arrow
 from graphstore.model import (
     SPLIT_NUMBERS,
@@ -46,6 +47,8 @@ AskSlice: TypeAlias = Callable[[str, int, int], Any]
 """The answer of a named query, as an Arrow table, for the ops with topo from .. until."""
 
 SLICE = 100_000
+_NAN_OR_INF = 1e308
+"""The distance of an output whose distance is not a number, for sorting."""
 _PARTNERS = {Side.DEVICE: "listed_originals", Side.GOLDEN: "listed_device_ops"}
 _DTYPES, _STATES, _LEVELS, _REASONS = map(choices, (DType, OpState, Level, Reason))
 
@@ -106,6 +109,33 @@ def link_columns(
         arrow.floats(table["confidence"]),
         arrow.integers(table["seq"]),
         loose,
+    )
+
+
+OUTPUT_COLUMNS = (
+    *("topo", "port", "level", "cosine", "distance", "nan"),
+    *("device_nonfinite", "golden_nonfinite", "elements", "different"),
+)
+
+
+def run_outputs(table: Any) -> RunOutputs:
+    """The outputs behind the rows of the query ``run_outputs``, by topo and port."""
+    whole = ("topo", "port", "device_nonfinite", "golden_nonfinite", "elements", "different")
+    topo, port, device, golden, elements, different = (
+        arrow.integers(table[name]) for name in whole
+    )
+    distance, level = arrow.floats(table["distance"]), arrow.coded(table["level"], _LEVELS.get)
+    stand_in = np.where(device + golden > 0, _NAN_OR_INF, different / np.maximum(elements, 1))
+    return RunOutputs(
+        topo.astype(np.int32),
+        port.astype(np.int32),
+        level.equal(Level.FAIL),
+        device > golden,
+        distance,
+        np.where(np.isnan(distance), stand_in, distance),
+        level,
+        arrow.floats(table["cosine"]),
+        arrow.lists(table["nan"]),
     )
 
 

@@ -3,6 +3,7 @@ adds how a target is found, how a query is sent, and how rows are written."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,10 +14,10 @@ from typing import Any
 
 from graphstore.columns.link_columns import LinkColumns
 from graphstore.columns.listed_ops import GraphColumns, ListedOps
-from graphstore.contract import GraphInfo, QueryResult, RunData
+from graphstore.contract import GraphInfo, RunData
+from graphstore.cypher.arrow_columns import columns_of
 from graphstore.cypher.listing import Partners, link_columns, listed_ops
 from graphstore.cypher.memory import CypherMemory
-from graphstore.cypher.metric_reading import columns_of, metric_columns
 from graphstore.cypher.original_ids import golden_ops, original_comparison, original_link
 from graphstore.cypher.queries import load
 from graphstore.cypher.targets import TargetKeys
@@ -43,6 +44,8 @@ from graphstore.schema.stored_graph import StoredGraph, first_id, graph_info
 from graphstore.traverse.arrays import GraphArrays
 
 _PORT = re.compile("0|[1-9][0-9]{0,8}")
+_SLICE = 20_000
+"""Rows asked for at once, so that no answer gets too big."""
 _TRIES = 3
 """How often reading a whole run is retried if the run is replaced meanwhile."""
 
@@ -209,11 +212,7 @@ class CypherStore(CypherMemory):
         """The comparisons of a run, all or those of the device ops with these ids."""
         place = self._run_place(run)
         if ops is None:
-
-            def ask(name: str, first: int, until: int) -> QueryResult:
-                return self._ask_internal(place, name, {"first": first, "until": until})
-
-            parts = metric_columns(ask, self.dialect)
+            parts = self._all_metrics(place)
         else:
             nodes = self._nodes(place, ops, Side.DEVICE)
             for op in ops:
@@ -229,6 +228,17 @@ class CypherStore(CypherMemory):
         if not device and not golden:
             return comparisons
         return [original_comparison(item, device, golden) for item in comparisons]
+
+    def _all_metrics(self, place: TargetKeys) -> Iterator[Mapping[str, Sequence[Any]]]:
+        """All tensors of a run in saved order, a slice at a time."""
+        for first in itertools.count(0, _SLICE):
+            answer = self._ask_internal(
+                place, "run_metrics", {"first": first, "until": first + _SLICE}
+            )
+            if answer.rows:
+                yield columns_of(answer)
+            if len(answer.rows) < _SLICE:
+                return
 
     def states(self, run: str) -> dict[str, OpState]:
         """The state of every device op of a run, by op id, in topo order."""

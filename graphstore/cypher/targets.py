@@ -11,9 +11,11 @@ from operator import itemgetter
 from typing import Any
 
 from graphstore.columns.coded import Lists
+from graphstore.columns.run_outputs import RunOutputs
 from graphstore.contract import GraphStore, QueryResult
 from graphstore.cypher.arrow_columns import table_of
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits
+from graphstore.cypher.listing import OUTPUT_COLUMNS, run_outputs
 from graphstore.cypher.op_search import OpIndex
 from graphstore.cypher.original_ids import may_be_escaped, original_ids
 from graphstore.cypher.queries import Dialect, NamedQuery, load
@@ -27,12 +29,11 @@ from graphstore.schema.graph_outline import GraphOutline, graph_outline
 from graphstore.schema.op_blocks import BLOCK, ops_of_blocks
 from graphstore.schema.stored_graph import first_id
 from graphstore.traverse.arrays import GraphArrays
-from graphstore.traverse.run_outputs import RunOutputs
 
 _SLICE = 20_000
 """Rows asked for at once, so that no answer of a server gets too big."""
 _LIST_SLICE = 50_000
-"""The same for rows that come in one list, or sorted by the embedded engine."""
+"""The same for rows that come in one list."""
 _MANY_OPS = 50
 """Of more than so many, the whole graph is loaded to find them."""
 
@@ -261,20 +262,18 @@ class CypherTargets(GraphStore):
         return self._outputs.get(stamped(place), lambda: self._read_outputs(place))
 
     def _read_outputs(self, place: TargetKeys) -> RunOutputs:
+        query = load("run_outputs", self.dialect)
         if self.dialect is Dialect.EMBEDDED:
-            output_rows = list[Any]()
-            for begin in range(0, len(self._index(place, Side.DEVICE).ids), _LIST_SLICE):
-                slice_of = {"first": begin, "until": begin + _LIST_SLICE}
-                output_rows.extend(self._ask_internal(place, "run_outputs", slice_of).rows)
-            return RunOutputs.of(output_rows)
+            return run_outputs(self._ask_table(place, query, self._implied(place, query)))
         first, rows = 0, list[Any]()
         while True:
             slice_of = {"first": first, "until": first + _LIST_SLICE}
-            row: Any = self._ask_internal(place, "run_outputs", slice_of).rows[0]
+            row: Any = self._ask_internal(place, query.name, slice_of).rows[0]
             rows.extend(row[1])
             if row[0] < _LIST_SLICE:
                 rows.sort(key=itemgetter(0, 1, 10))  # topo, port, seq
-                return RunOutputs.of([row[:10] for row in rows])
+                columns = tuple(row[: len(OUTPUT_COLUMNS)] for row in rows)
+                return run_outputs(table_of(QueryResult(OUTPUT_COLUMNS, columns)))
             first += _LIST_SLICE
 
 

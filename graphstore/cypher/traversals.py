@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphstore.columns.run_outputs import RunOutputs
 from graphstore.contract import QueryResult
 from graphstore.cypher.limits import cut
 from graphstore.cypher.op_search import OpIndex
@@ -25,7 +26,6 @@ from graphstore.traverse.algorithms import (
     worst_before,
 )
 from graphstore.traverse.arrays import GraphArrays, Int32
-from graphstore.traverse.run_outputs import RunOutputs
 
 _OP_COLUMNS = ("topo", "op", "type")
 _SMALL = 0.001
@@ -96,7 +96,7 @@ def _propagation(request: TraversalRequest) -> QueryResult:
     rows = []
     for place in ops:
         number = int(topo[place])
-        level, _, distance, nan = outputs.values[place]
+        level, _, distance, nan = outputs.values(place)
         rows.append(
             (number, index.ids[number], index.kinds[number], int(port[place]), level, distance, nan)
         )
@@ -111,7 +111,7 @@ def _worst_tensors(request: TraversalRequest) -> QueryResult:
     rows = []
     for place in outputs.worst()[:cut].tolist():
         number = int(outputs.topo[place])
-        level, cosine, distance, nan = outputs.values[place]
+        level, cosine, distance, nan = outputs.values(place)
         kind = index.kinds[number]
         port = int(outputs.port[place])
         rows.append((index.ids[number], port, kind, level, cosine, distance, nan, number))
@@ -138,11 +138,10 @@ def _ops_by_type(request: TraversalRequest) -> QueryResult:
 def _errors_by_type(request: TraversalRequest) -> QueryResult:
     outputs, kinds = request.outputs(), request.index().kinds
     errors_of: dict[str, tuple[int, int, float | None]] = {}
-    numbers, over = outputs.topo.tolist(), outputs.over.tolist()
-    for number, is_over, value in zip(numbers, over, outputs.values, strict=True):
+    columns = (outputs.topo.tolist(), outputs.over.tolist(), outputs.distance.tolist())
+    for number, is_over, distance in zip(*columns, strict=True):
         tensors, bad, worst = errors_of.get(kinds[number], (0, 0, None))
-        distance = value[2]
-        if worst is None or (distance is not None and distance > worst):
+        if distance == distance and (worst is None or distance > worst):
             worst = distance
         errors_of[kinds[number]] = (tensors + 1, bad + is_over, worst)
     rows = sorted(

@@ -5,16 +5,15 @@ from __future__ import annotations
 import difflib
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
-from graphstore.cypher import arrow_columns as arrow
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits
+from graphstore.embedded.arrow_values import values_of
 from graphstore.embedded.engine import connect, engine_errors, open_file
 from graphstore.errors import DivergraphError, QueryError, StoreError
 from graphstore.schema.tables import NODES, RELS, RENAMED, ColumnType
@@ -38,11 +37,8 @@ class ReadDatabase:
         self.path = path
         with engine_errors(path):
             # a file that is gone is for the engine to say
-            self._database: Any = self._opened()
-
-    def _opened(self) -> Any:
-        size = self.path.stat().st_size if self.path.is_file() else 0
-        return open_file(self.path, read_only=True, wanted=_POOL_A_BYTE * size)
+            size = path.stat().st_size if path.is_file() else 0
+            self._database: Any = open_file(path, read_only=True, wanted=_POOL_A_BYTE * size)
 
     def ask(
         self,
@@ -106,44 +102,17 @@ class ReadDatabase:
             finally:
                 result.close()
 
-    def asked_table(self, cypher: str, params: Mapping[str, object]) -> Any:
-        """All rows of a query as an Arrow table.
-
-        Raises:
-            StoreError: the engine cannot read them, or the store was closed meanwhile.
-        """
-        with self._connection() as connection:
-            try:
-                result = connection.execute(cypher, dict(params))
-                try:
-                    return result.get_as_arrow(100_000)
-                finally:
-                    result.close()
-            except RuntimeError as error:
-                raise query_error(cypher, str(error), None) from error
-
-    def rest(self) -> None:
-        """Let go of the engine's buffers, if no query runs; the next one opens the file again."""
-        with self._idle:
-            if not self._running and self._database is not None:
-                self._database.close()
-                self._database = None
-
     def close(self) -> None:
         """Stop the queries that still run and release the file."""
         with self._idle:
             for connection in self._running:
                 connection.interrupt()
             self._idle.wait_for(lambda: not self._running)
-            if self._database is not None:
-                self._database.close()
+            self._database.close()
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:
         with self._idle:
-            if self._database is None:
-                with engine_errors(self.path):
-                    self._database = self._opened()
             connection = connect(self._database)
             self._running.add(connection)
         try:
@@ -159,7 +128,7 @@ def _collect(result: Any, limit: int | None, stopped: Cancellation) -> QueryResu
     columns = tuple(result.get_column_names())
     if limit is None and result.get_num_tuples() >= _MANY_ROWS:
         table = result.get_as_arrow(100_000)
-        return QueryResult(columns, tuple(zip(*map(_values, table.columns), strict=True)))
+        return QueryResult(columns, tuple(zip(*map(values_of, table.columns), strict=True)))
     rows: list[tuple[object, ...]] = []
     while result.has_next():
         row = result.get_next()
@@ -168,44 +137,6 @@ def _collect(result: Any, limit: int | None, stopped: Cancellation) -> QueryResu
         stopped.check()
         rows.append(tuple(_plain(value) for value in row))
     return QueryResult(columns, tuple(rows))
-
-
-def _values(column: Any) -> Sequence[object]:
-    """The same as ``column.to_pylist()``, several times as fast for texts and numbers.
-
-    Not by ``to_numpy``, which imports pandas where that is installed: that takes a second.
-    """
-    import pyarrow as pa
-
-    kind = column.type
-    if column.null_count == len(column):
-        return [None] * len(column)
-    if pa.types.is_string(kind):
-        return arrow.texts(column)
-    if pa.types.is_list(kind):
-        return [value for part in column.chunks for value in _lists(part)]
-    if pa.types.is_signed_integer(kind):
-        return arrow.with_nulls(column, arrow.integers(column).tolist())
-    if pa.types.is_float64(kind):
-        return arrow.with_nulls(column, arrow.floats(column).tolist())
-    if pa.types.is_boolean(kind):
-        return arrow.with_nulls(column, arrow.truths(column).tolist())
-    others: list[object] = column.to_pylist()
-    return others
-
-
-def _lists(part: Any) -> Iterator[list[object] | None]:
-    """The same as ``part.to_pylist()`` of an array of lists, several times as fast."""
-    import pyarrow as pa
-
-    ends = arrow.integers(part.offsets).tolist()
-    start = ends[0]
-    content = part.values.slice(start, ends[-1] - start)
-    is_text = pa.types.is_string(content.type)
-    values = arrow.texts(content) if is_text else content.to_pylist()
-    there = arrow.known(part).tolist()
-    for (low, high), is_set in zip(pairwise(ends), there, strict=True):
-        yield [*values[low - start : high - start]] if is_set else None
 
 
 def _plain(value: Any) -> object:
@@ -306,40 +237,3 @@ def _word_place(cypher: str, word: str) -> int | None:
 def _offset(cypher: str, line: int, column: int) -> int:
     before = cypher.splitlines(keepends=True)[: line - 1]
     return sum(map(len, before)) + column
-
-
-# A parameter is compared with every row of a table; with a literal, blocks of rows whose least
-# and greatest value exclude it are not read. For a million ops that is a fifth of the time.
-
-_INT64 = 2**63
-
-
-def with_numbers(cypher: str, params: Mapping[str, object]) -> tuple[str, dict[str, object]]:
-    """*cypher* with the whole numbers of *params* in it, and the other parameters.
-
-    The engine skips blocks of rows by literals alone, in comparisons: a list of numbers gets the
-    lowest and the highest of them beside it. *cypher* is one of our own texts: no text or name in
-    it looks like a parameter.
-    """
-    numbers = {
-        name: value
-        for name, value in params.items()
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _INT64
-    }
-
-    def written(match: re.Match[str]) -> str:
-        name = match.group(1)
-        return str(numbers[name]) if name in numbers else match.group()
-
-    def bounded(match: re.Match[str]) -> str:
-        what, listed = match.group(1), params.get(match.group(2))
-        if not isinstance(listed, list) or not all(type(n) is int for n in listed):
-            return match.group()
-        low, high = min(listed, default=0), max(listed, default=0)
-        if low < 0 or high >= _INT64:
-            return match.group()
-        return f"{what} >= {low} AND {what} <= {high} AND {match.group()}"
-
-    others = {name: value for name, value in params.items() if name not in numbers}
-    cypher = re.sub(r"(\w+\.\w+) IN \$(\w+)", bounded, cypher)
-    return re.sub(r"\$(\w+)", written, cypher), others

@@ -1,4 +1,7 @@
-"""The views a store has open: one of each entry, and of several together."""
+"""The views and the tables a store has open.
+
+Views are of each entry, and of several together; processes of their own read them.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,19 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from graphstore.embedded.database import ReadDatabase
-from graphstore.embedded.entry_facts import is_as_written, what
+from graphstore.embedded.disk import DamagedStoreError
+from graphstore.embedded.entry_facts import damaged, is_as_written, what
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.query_process import QueryProcesses
+from graphstore.embedded.table_reader import TableReader
 from graphstore.embedded.views import View, Views
 from graphstore.errors import StoreError, UnknownNameError
+from graphstore.recent import Recent
+
+_T = TypeVar("_T")
+_FEW_READERS = 8
 
 
 def _are_all_of_one(entries: list[Entry]) -> bool:
@@ -27,26 +36,46 @@ def _are_all_of_one(entries: list[Entry]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """An open *database*, and the view whose file it reads."""
+    """A *view*, and the *processes* that read its file."""
 
     stamp: object
     view: View
-    database: ReadDatabase
+    processes: QueryProcesses
 
 
 class OpenDatabases:
-    """Opens the *views* of the entries of *folder* and keeps them open; for all threads."""
+    """Opens the tables and the *views* of the entries of *folder* and keeps them open; for all
+    threads."""
 
     def __init__(self, folder: StoreFolder, views: Views) -> None:
         self._folder = folder
         self._views = views
         self._lock = threading.RLock()
         self._open: dict[Path | str, _Opened] = {}
-        self._apart: dict[ReadDatabase, QueryProcesses] = {}
-        self._replaced: list[ReadDatabase] = []
+        self._readers: Recent[TableReader] = Recent(_FEW_READERS, 0, lambda _: 1)
+        self._replaced: list[QueryProcesses] = []
 
-    def of(self, entry: Entry) -> ReadDatabase:
-        """The database of what shares its tables with an entry; opened anew if it was replaced.
+    def answer(self, entry: Entry, ask: Callable[[TableReader], _T]) -> _T:
+        """What *ask* makes of the tables of an entry; asked again if it was replaced meanwhile.
+
+        Raises:
+            UnknownNameError: the entry is gone since a moment.
+            StoreError: its tables are not what was written.
+        """
+        try:
+            files = self._views.tables(entry)
+            key = f"{files.folder} {'' if entry.shared else entry.stamp}"
+            return ask(self._readers.get(key, lambda: TableReader(files)))
+        except DamagedStoreError as error:
+            fresh = self._folder.entry(entry.kind, entry.name)
+            if fresh is None:
+                raise UnknownNameError(what(entry), entry.name) from None
+            if fresh.stamp == entry.stamp:
+                raise damaged(entry, str(error.where)) from error
+        return self.answer(fresh, ask)
+
+    def of(self, entry: Entry) -> QueryProcesses:
+        """The view of what shares its tables with an entry; opened anew if it was replaced.
 
         Raises:
             UnknownNameError: the entry is gone since a moment.
@@ -56,13 +85,13 @@ class OpenDatabases:
         stamp = entry.stamp if entry.shared is None else None
         return self._of(entry, entry.home, stamp, self._views.of)
 
-    def named(self, entry: Entry) -> ReadDatabase:
+    def named(self, entry: Entry) -> QueryProcesses:
         """That of an entry alone, under the name it has."""
         if entry.shared is None and is_as_written(entry):
             return self.of(entry)
         return self._of(entry, str(entry.folder), entry.stamp, self._views.named)
 
-    def of_all(self, entries: list[Entry]) -> ReadDatabase:
+    def of_all(self, entries: list[Entry]) -> QueryProcesses:
         """A database of one or more entries, under the names they have."""
         if len(entries) == 1:
             return self.named(entries[0])
@@ -80,7 +109,7 @@ class OpenDatabases:
 
     def _of(
         self, entry: Entry, key: Path | str, stamp: object, make: Callable[[Entry], View]
-    ) -> ReadDatabase:
+    ) -> QueryProcesses:
         try:
             return self._opened(key, stamp, lambda: make(entry))
         except StoreError:
@@ -92,50 +121,40 @@ class OpenDatabases:
                 raise
             return self._of(fresh, key if fresh.shared is None else fresh.home, fresh.stamp, make)
 
-    def _opened(self, key: Path | str, stamp: object, make: Callable[[], View]) -> ReadDatabase:
+    def _opened(self, key: Path | str, stamp: object, make: Callable[[], View]) -> QueryProcesses:
         with self._lock:
             opened = self._open.get(key)
             # The engine is given nothing else: of some bytes that changed it makes a wrong answer.
             if opened is not None and opened.stamp == stamp and opened.view.is_unchanged():
-                return opened.database
+                return opened.processes
             self.forget(key)
             view = make()
-            database = ReadDatabase(view.database)
-            self._open[key] = _Opened(stamp, view, database)
-            return database
-
-    def apart(self, database: ReadDatabase) -> QueryProcesses:
-        """Processes that read the file of an open *database*, for questions of users."""
-        with self._lock:
-            if database not in self._apart:
-                self._apart[database] = QueryProcesses(database.path)
-            return self._apart[database]
+            processes = QueryProcesses(view.database)
+            self._open[key] = _Opened(stamp, view, processes)
+            return processes
 
     def forget(self, key: Path | str) -> None:
-        """Open the database of the entry in the folder *key* anew when it is asked for."""
+        """Open the view of the entry in the folder *key* anew when it is asked for."""
         with self._lock:
             opened = self._open.pop(key, None)
             if opened is not None:
-                # Another thread may be reading it; closing would end its query. Files of replaced
-                # entries stay readable while they are open.
-                self._replaced.append(opened.database)
-                if opened.database in self._apart:
-                    self._apart.pop(opened.database).retire()
+                # A process that answers just now ends when it has.
+                opened.processes.retire()
+                self._replaced.append(opened.processes)
 
     def rest(self) -> None:
-        """Have those that nobody reads at present let go of their memory."""
+        """Let go of the memory that no question needs at present."""
         with self._lock:
-            for opened in self._open.values():
-                opened.database.rest()
+            for key in [*self._open]:
+                self.forget(key)
+            self._readers.clear()
 
     def close(self) -> None:
         """Close all of them."""
         with self._lock:
-            for processes in self._apart.values():
+            for processes in [*self._replaced, *(one.processes for one in self._open.values())]:
                 processes.close()
-            self._apart.clear()
-            for database in [*self._replaced, *(opened.database for opened in self._open.values())]:
-                database.close()
             self._views.close()
             self._replaced.clear()
             self._open.clear()
+            self._readers.clear()

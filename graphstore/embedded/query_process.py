@@ -45,7 +45,9 @@ class QueryProcesses:
         self._busy: set[ChildProcess] = set()
         self._retired = self._closed = False
 
-    def ask(self, cypher: str, params: Mapping[str, object], limits: QueryLimits) -> QueryResult:
+    def ask(
+        self, cypher: str, params: Mapping[str, object], limits: QueryLimits, before: str = ""
+    ) -> QueryResult:
         """The rows of a question; as of :meth:`ReadDatabase.ask`.
 
         Raises:
@@ -56,7 +58,9 @@ class QueryProcesses:
             with stopped.stopping(process.kill):
                 process.ask(None)  # one that still starts takes nothing of the question's time
                 with _killed_after(process, limits.timeout, late):
-                    answer = process.ask((cypher, dict(params), limits.limit, limits.timeout))
+                    answer = process.ask(
+                        (cypher, dict(params), limits.limit, limits.timeout, before)
+                    )
             if stopped.cancelled or late.is_set():
                 # killed while it answered, perhaps: it must not be kept as one that lives
                 process.end()
@@ -182,11 +186,12 @@ def _result(
     params: Mapping[str, object],
     limit: int | None,
     timeout: float | None,
+    before: str,
 ) -> QueryResult | DivergraphError:
     if isinstance(database, DivergraphError):
         return database
     try:
-        return database.ask(cypher, params, QueryLimits(limit, timeout))
+        return database.ask(cypher, params, QueryLimits(limit, timeout), before)
     except MemoryError:
         return _too_large(memory)
     except DivergraphError as error:

@@ -1,19 +1,18 @@
 """What in a store's folder is left over, what is damaged, and what is written anew.
 
-What an earlier version wrote as a database, or has lost its tables, is written anew in one step,
-runs kept together one after the other: who is stopped goes on where it was. What has neither its
-tables nor a view of them is damaged, and left as it is.
+What an earlier version wrote as a database is written anew in one step, runs kept together one
+after the other: who is stopped goes on where it was. What has not its tables is damaged, and left
+as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.disk import (
     DamagedStoreError,
     abandoned_drafts,
@@ -36,11 +35,10 @@ from graphstore.embedded.entry_facts import (
 from graphstore.embedded.folders import KINDS, STORE, Entry, StoreFolder
 from graphstore.embedded.memory_files import damaged_memory
 from graphstore.embedded.merged_tables import MergedTables
-from graphstore.embedded.older_databases import OlderTables
 from graphstore.embedded.outline_files import PATTERN, is_sound
 from graphstore.embedded.shared_tables import unused
 from graphstore.embedded.table_files import TABLES, EntryTables, write_table_files
-from graphstore.embedded.views import Views, opened_tables
+from graphstore.embedded.views import Views
 from graphstore.errors import NameTakenError, StoreError, UnknownNameError
 from graphstore.model import Side
 from graphstore.private_folder import made_in
@@ -117,7 +115,7 @@ def remove_leftovers(folder: StoreFolder, views: Views) -> list[str]:
     return done
 
 
-def damaged_entries(folder: StoreFolder, views: Views, *, again: bool) -> list[Trouble]:
+def damaged_entries(folder: StoreFolder, *, again: bool) -> list[Trouble]:
     """The entries that cannot be read; every file is read whole.
 
     With *again*, also those that this process read before.
@@ -128,7 +126,7 @@ def damaged_entries(folder: StoreFolder, views: Views, *, again: bool) -> list[T
         forget_read()
     troubles = []
     for kind, path in _entry_folders(folder):
-        damage = _damage(folder, views, kind, path.name)
+        damage = _damage(folder, kind, path.name)
         if damage:
             name = f"{'run' if kind == 'runs' else 'graph'} {path.name!r}"
             troubles.append(Trouble(path, f"the {name} is damaged: {damage}"))
@@ -152,7 +150,7 @@ def written_by_others(entries: Iterable[Entry]) -> Iterator[str]:
             yield f"{name}: {error}"
 
 
-def set_damaged_aside(folder: StoreFolder, views: Views) -> list[str]:
+def set_damaged_aside(folder: StoreFolder) -> list[str]:
     """Move what is damaged into the folder ``damaged``; a sentence for each."""
     done = []
     with os_errors("write", folder.root):
@@ -160,7 +158,7 @@ def set_damaged_aside(folder: StoreFolder, views: Views) -> list[str]:
             folder.check()
         except DamagedStoreError as error:
             done.append(f"{STORE} {error.what}; made again{_store_aside(folder)}")
-        for trouble in damaged_entries(folder, views, again=True):
+        for trouble in damaged_entries(folder, again=True):
             name = f"{trouble.path.parent.name}-{trouble.path.name}"
             done.append(f"{trouble.text}; moved to {_moved_aside(folder, trouble.path, name)}")
     return done
@@ -206,7 +204,7 @@ def readable_entries(folder: StoreFolder) -> list[Entry]:
     return list(_readable(folder)) if folder.check() else []
 
 
-def _damage(folder: StoreFolder, views: Views, kind: str, name: str) -> str:
+def _damage(folder: StoreFolder, kind: str, name: str) -> str:
     try:
         entry = folder.entry(kind, name)
         if entry is None:
@@ -216,8 +214,7 @@ def _damage(folder: StoreFolder, views: Views, kind: str, name: str) -> str:
         as_written(entry)
         is_as_written(entry)
         damaged = entry.damaged()
-        # or there is another way to read it, or it was replaced meanwhile
-        if not damaged or views.existing(entry) or folder.entry(kind, name) != entry:
+        if not damaged or folder.entry(kind, name) != entry:  # replaced meanwhile
             return ""
     except StoreError as error:
         return error.what
@@ -251,7 +248,7 @@ def _free(path: Path) -> Path:
     return candidate
 
 
-def incomplete(entries: Sequence[Entry], views: Views) -> Iterator[tuple[list[Entry], str]]:
+def incomplete(entries: Sequence[Entry]) -> Iterator[tuple[list[Entry], str]]:
     """Those of *entries* that :func:`renew` writes anew, those that share their tables together,
     and why."""
     groups: dict[Path, list[Entry]] = {}
@@ -259,39 +256,21 @@ def incomplete(entries: Sequence[Entry], views: Views) -> Iterator[tuple[list[En
         groups.setdefault(entry.home, []).append(entry)
     for group in groups.values():
         with suppress(StoreError):  # damaged_entries or written_by_others tells of it
-            lost = group[0].damaged()
-            if group[0].tables is None and not lost:
+            if group[0].tables is None and not group[0].damaged():
                 check_form(group[0].database, group[0].manifest.get("engine"))
                 yield group, "an earlier version wrote it without tables"
-            elif lost and views.existing(group[0]) is not None:
-                yield group, f"{lost[0].name} was missing, cut or changed"
 
 
 def renew(folder: StoreFolder, entries: Sequence[Entry], views: Views) -> Iterator[str]:
     """Write those of *entries* anew that are :func:`incomplete`; a sentence for each."""
-    for group, reason in incomplete(entries, views):
+    for group, reason in incomplete(entries):
         with suppress(DamagedStoreError, NameTakenError, UnknownNameError):  # or changed meanwhile
             stamps = {entry.name: entry.stamp for entry in group}
-            with _tables(group, views) as tables:
-                write_anew(folder, tables, replace=True, stamps=stamps)
+            tables = views.tables(group[0])
+            pairs = [(entry, tables) for entry in group]
+            write_anew(folder, pairs, replace=True, stamps=stamps)
             for entry in group:
                 yield f"wrote the {what(entry)} {entry.name!r} anew: {reason}"
-
-
-@contextmanager
-def _tables(group: Sequence[Entry], views: Views) -> Iterator[list[tuple[Entry, EntryTables]]]:
-    """The tables of a *group*, from the view of them where they are lost."""
-    view = views.existing(group[0]) if group[0].damaged() else None
-    if view is None:
-        with opened_tables(group) as tables:
-            yield tables
-        return
-    database = ReadDatabase(view.database)
-    try:
-        of_view = OlderTables(database, is_older=False)
-        yield [(entry, of_view) for entry in group]
-    finally:
-        database.close()
 
 
 def write_anew(

@@ -14,14 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData, StoreInfo
-from graphstore.cypher.limits import NO_LIMITS, QueryLimits
+from graphstore.cypher.limits import NO_LIMITS, QueryLimits, cut
 from graphstore.cypher.queries import Dialect, NamedQuery
 from graphstore.cypher.returned_names import returned_names
 from graphstore.cypher.store import CypherStore, utc_now
 from graphstore.cypher.targets import LoadedGraph, TargetKeys
 from graphstore.cypher.traversals import longest_path
-from graphstore.embedded.database import ReadDatabase, with_numbers
+from graphstore.embedded.arrow_values import values_of
 from graphstore.embedded.disk import DamagedStoreError
 from graphstore.embedded.engine import engine_name, give_back
 from graphstore.embedded.entry_facts import (
@@ -29,13 +30,13 @@ from graphstore.embedded.entry_facts import (
     entry_info,
     entry_place,
     entry_run,
-    is_as_written,
     what,
 )
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.memory_files import forget, remember, remembered
 from graphstore.embedded.open_databases import OpenDatabases
 from graphstore.embedded.outline_files import keep, kept
+from graphstore.embedded.query_process import QueryProcesses
 from graphstore.embedded.refused import (
     MAX_HOPS,
     check_aggregates,
@@ -65,6 +66,7 @@ from graphstore.embedded.run_tables import (
     graph_keys,
     import_tables,
 )
+from graphstore.embedded.table_answers import answer, plain
 from graphstore.embedded.table_files import TABLES, write_table_files
 from graphstore.embedded.views import Views
 from graphstore.entry_names import check_name, check_new_name
@@ -77,8 +79,6 @@ from graphstore.schema.stored_graph import StoredGraph, stored_graph
 
 _LOOKS = 20
 """So often the entries are listed anew while others delete some of them."""
-_ANY_RUN, _THIS_RUN = re.compile(r"\(r:Run\)"), "(r:Run {id: $run})"
-"""What makes one of our own queries see one run of those that share tables."""
 
 
 class EmbeddedStore(CypherStore):
@@ -173,8 +173,7 @@ class EmbeddedStore(CypherStore):
     def _query(
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> QueryResult:
-        processes = self._databases.apart(self._database_of(target))
-        answer = processes.ask(_for_engine(cypher), values, limits)
+        answer = self._database_of(target).ask(_for_engine(cypher), values, limits)
         return replace(
             answer,
             columns=returned_names(cypher, answer.columns),
@@ -189,7 +188,7 @@ class EmbeddedStore(CypherStore):
         )
         return "\n".join(str(value) for row in answer.rows for value in row).rstrip()
 
-    def _database_of(self, target: str | None) -> ReadDatabase:
+    def _database_of(self, target: str | None) -> QueryProcesses:
         if target is not None:
             return self._databases.of_all([self._known(target)])
         for looks_left in reversed(range(_LOOKS)):
@@ -258,7 +257,7 @@ class EmbeddedStore(CypherStore):
     def info(self) -> StoreInfo:
         """What the store is and holds."""
         there = self._folder.check()
-        damaged = damaged_entries(self._folder, self._views, again=False)
+        damaged = damaged_entries(self._folder, again=False)
         doubtful = {trouble.path for trouble in damaged}
         entries = [e for e in readable_entries(self._folder) if e.folder not in doubtful]
         return StoreInfo(
@@ -277,19 +276,17 @@ class EmbeddedStore(CypherStore):
     def repair(self, *, set_aside: bool = False) -> tuple[str, ...]:
         """Remove what writers that died left; a sentence for each thing done."""
         self._check_allowed()
-        aside = set_damaged_aside(self._folder, self._views) if set_aside else []
+        aside = set_damaged_aside(self._folder) if set_aside else []
         entries = readable_entries(self._folder)
         anew = list(renew(self._folder, entries, self._views))
         return (*anew, *remove_leftovers(self._folder, self._views), *aside)
 
     def check(self) -> tuple[str, ...]:
         """Read everything and say what is damaged; a text for each entry."""
-        damaged = [
-            trouble.text for trouble in damaged_entries(self._folder, self._views, again=True)
-        ]
+        damaged = [trouble.text for trouble in damaged_entries(self._folder, again=True)]
         lost = [
             f"the {what(entry)} {entry.name!r}: {reason}; `divergraph store repair` writes it anew"
-            for entries, reason in incomplete(readable_entries(self._folder), self._views)
+            for entries, reason in incomplete(readable_entries(self._folder))
             for entry in entries
         ]
         return (*damaged, *lost)
@@ -330,30 +327,35 @@ class EmbeddedStore(CypherStore):
         params: Mapping[str, object],
         limits: QueryLimits = NO_LIMITS,
     ) -> QueryResult:
-        database, text, values = self._text_for(place, query, params)
-        return database.ask(text, values, limits)
+        entry = self._known(place.name)
+        table = self._from_tables(entry, query, params, limits)
+        if table is not None:
+            columns = map(values_of, table.columns)
+            rows = tuple(zip(*columns, strict=True))
+            return cut(QueryResult(tuple(table.column_names), rows), limits.limit)
+        database = self._databases.named(entry) if _says_name(query) else self._databases.of(entry)
+        return database.ask(query.text, params, limits)
 
     def _ask_table(self, place: TargetKeys, query: NamedQuery, params: Mapping[str, object]) -> Any:
-        database, text, values = self._text_for(place, query, params)
-        return database.asked_table(text, values)
+        table = self._from_tables(self._known(place.name), query, params)
+        return super()._ask_table(place, query, params) if table is None else table
 
-    def _text_for(
-        self, place: TargetKeys, query: NamedQuery, params: Mapping[str, object]
-    ) -> tuple[ReadDatabase, str, dict[str, object]]:
-        """The database, the text and the parameters that ask it *query*."""
-        entry = self._known(place.name)
-        # The stores' own queries ask for keys, not for names, so a renamed entry is asked as it
-        # is; only what shows names to users needs a copy that says the new one.
-        says_name = not query.internal and re.search(r":\s*(Run|Import)\b", query.text)
-        text, values = with_numbers(query.text, params)
-        if says_name and entry.shared is not None and is_as_written(entry):
-            text, values, says_name = (
-                _ANY_RUN.sub(_THIS_RUN, text),
-                {**values, "run": place.run},
-                None,
-            )
-        database = self._databases.named(entry) if says_name else self._databases.of(entry)
-        return database, text, values
+    def _from_tables(
+        self,
+        entry: Entry,
+        query: NamedQuery,
+        params: Mapping[str, object],
+        limits: QueryLimits = NO_LIMITS,
+    ) -> Any:
+        """The answer of a plain query as an Arrow table; None of one for the engine, as is what
+        shows a name that the tables do not say."""
+        clauses = plain(query.text)
+        if clauses is None or _says_name(query):
+            return None
+        stopped = limits.cancellation or Cancellation()
+        return self._databases.answer(
+            entry, lambda reader: answer(clauses, reader, params, stopped.check)
+        )
 
     def _checked_query(
         self, cypher: str, parameters: QueryParameters, target: str | None
@@ -444,6 +446,12 @@ class EmbeddedStore(CypherStore):
                 if graph is not None and graph["content"] not in counts:
                     counts[graph["content"]] = graph["ops"]
         return counts
+
+
+def _says_name(query: NamedQuery) -> bool:
+    """True if a query shows names to users. The stores' own ask for keys, so that a renamed entry
+    is asked as it is; others need a copy that says the new name."""
+    return not query.internal and re.search(r":\s*(Run|Import)\b", query.text) is not None
 
 
 def _for_engine(cypher: str) -> str:

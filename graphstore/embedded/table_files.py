@@ -18,6 +18,8 @@ from graphstore.errors import StoreError
 from graphstore.schema.tables import NODES, RELS
 
 TABLES = "tables"
+_GROUP = 2**16
+"""Rows read at once: a look-up of one among a million reads so many."""
 _ENDING = ".parquet"
 TABLE_NAMES = (*(node.label for node in NODES), *(rel.type for rel in RELS))
 """Relationships come after the nodes that they join."""
@@ -43,7 +45,7 @@ def write_table_files(folder: Path, tables: Iterable[tuple[str, Any]]) -> None:
         for name, rows in tables:
             if rows is not None and len(rows):
                 with (folder / f"{name}{_ENDING}").open("wb") as file:
-                    write_table(rows, file, compression="zstd")
+                    write_table(rows, file, compression="zstd", row_group_size=_GROUP)
 
 
 def manifest_of(folder: Path) -> dict[str, object]:
@@ -96,20 +98,31 @@ class TableFiles:
             if not is_as_written(self.folder / name, facts):
                 yield self.folder / name
 
-    def table(self, name: str) -> Any:
-        """The Arrow table of a label or relationship type, None if it has no rows.
+    def path(self, name: str) -> Path | None:
+        """The file of a label or relationship type, None if it has no rows.
 
         Raises:
             DamagedStoreError: it is not what was written.
         """
-        from pyarrow.parquet import read_table
-
         file = f"{name}{_ENDING}"
         if file not in self.files:
             return None
         path = self.folder / file
         if not is_as_written(path, self.files[file]):
             raise DamagedStoreError("is missing, cut or changed", where=str(path))
+        return path
+
+    def table(self, name: str) -> Any:
+        """The Arrow table of a label or relationship type, None if it has no rows.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        from pyarrow.parquet import read_table
+
+        path = self.path(name)
+        if path is None:
+            return None
         try:
             return read_table(path, memory_map=False)
         except (OSError, ValueError) as error:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,8 @@ from graphstore.embedded.shared_tables import MANIFEST, SHARED
 from graphstore.embedded.table_files import (
     TABLE_NAMES,
     TABLES,
-    EntryTables,
+    TableFiles,
+    manifest_of,
     paths_in,
     write_table_files,
 )
@@ -71,24 +72,6 @@ class View:
         return is_as_written(self.database, self.facts)
 
 
-@contextmanager
-def opened_tables(entries: Iterable[Entry]) -> Iterator[list[tuple[Entry, EntryTables]]]:
-    """The tables of *entries*: the same ones for those that share them.
-
-    Raises:
-        StoreError: they cannot be read, or are not what was written.
-    """
-    with ExitStack() as stack:
-        by_home: dict[Path, EntryTables] = {}
-        pairs = []
-        for entry in entries:
-            if entry.home not in by_home:
-                tables = entry.tables or stack.enter_context(older_tables(entry))
-                by_home[entry.home] = tables
-            pairs.append((entry, by_home[entry.home]))
-        yield pairs
-
-
 class Views:
     """The views of the store in *folder*.
 
@@ -108,21 +91,34 @@ class Views:
             StoreError: a newer version of the engine wrote it, and there are no tables.
         """
 
-        def files(draft: Path) -> Path:
-            tables = entry.tables
-            if tables is None:
-                with older_tables(entry) as older:
-                    write_table_files(draft, ((name, older.table(name)) for name in TABLE_NAMES))
-                return draft
+        def files(_draft: Path) -> Path:
+            tables = self.tables(entry)
             if path := next(tables.damaged(), None):
                 raise damaged(entry, str(path))
             return tables.folder
 
         return self._made(_name_of(entry), files, _size([entry]))
 
-    def existing(self, entry: Entry) -> View | None:
-        """The view of :meth:`of` if it is there."""
-        return View.of(self._store.root / SCRATCH / _name_of(entry))
+    def tables(self, entry: Entry) -> TableFiles:
+        """The tables of an entry; those of one that an earlier version kept as a database are made
+        of it.
+
+        Raises:
+            DamagedStoreError: the database is not what was written.
+            StoreError: a newer version of the engine wrote it.
+        """
+        if entry.tables is not None:
+            return entry.tables
+        folder = self._folder(_size([entry]))
+        target = folder.root / SCRATCH / _older_name(entry)
+        with suppress(StoreError):
+            return _tables_in(target)
+        with folder.writing() as written, older_tables(entry) as older:
+            write_table_files(written / TABLES, ((name, older.table(name)) for name in TABLE_NAMES))
+            with os_errors("write", target):
+                write_json(written / MANIFEST, {"tables": manifest_of(written / TABLES)})
+                _put(folder.root, written, target)
+        return _tables_in(target)
 
     def named(self, entry: Entry) -> View:
         """The same of an entry alone, under its name of now; its key, for which ``$run`` stands, is
@@ -153,8 +149,10 @@ class Views:
 
     def _merged(self, name: str, entries: Sequence[Entry], *, same_keys: bool) -> View:
         def files(draft: Path) -> Path:
-            with opened_tables(entries) as tables:
-                write_table_files(draft, MergedTables.of(tables, same_keys=same_keys))
+            homes = {entry.home: entry for entry in entries}
+            by_home = {home: self.tables(entry) for home, entry in homes.items()}
+            tables = [(entry, by_home[entry.home]) for entry in entries]
+            write_table_files(draft, MergedTables.of(tables, same_keys=same_keys))
             return draft
 
         return self._made(name, files, _size(entries))
@@ -218,13 +216,32 @@ def _size(entries: Sequence[Entry]) -> int:
 def _current(store: StoreFolder) -> set[str]:
     """The names of the views that may be asked again."""
     stamps = store.stamps().items()
-    names = {_name("named", *entry) for entry in stamps} | {_view_name(s) for _, s in stamps}
-    shared = {_view_name(home.name) for home in (store.root / SHARED).glob("*")}
-    return {*names, *shared, _merged_name(store)}
+    names = {_name("named", *entry) for entry in stamps}
+    homes = [
+        *(stamp for _, stamp in stamps),
+        *(one.name for one in (store.root / SHARED).glob("*")),
+    ]
+    views = {name(home) for home in homes for name in (_view_name, _older)}
+    return {*names, *views, _merged_name(store)}
+
+
+def _tables_in(folder: Path) -> TableFiles:
+    tables = TableFiles.of(folder, read_json(folder / MANIFEST))
+    if tables is None or next(tables.damaged(), None):
+        raise DamagedStoreError("names no tables", where=str(folder))
+    return tables
 
 
 def _name_of(entry: Entry) -> str:
     return _view_name(entry.shared or entry.stamp)
+
+
+def _older_name(entry: Entry) -> str:
+    return _older(entry.shared or entry.stamp)
+
+
+def _older(of: object) -> str:
+    return f"tables-{_digest(repr(of))}"
 
 
 def _view_name(of: object) -> str:

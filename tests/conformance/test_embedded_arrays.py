@@ -100,7 +100,6 @@ def test_the_second_process_reads_the_graphs_no_more(root: Path) -> None:
     first = asked(root)
     tables = next(root.glob("runs/one/tables*"))
     tables.rename(root / "away")
-    shutil.rmtree(root / "scratch")
     with EmbeddedStore(root) as store:
         again = {side: store.arrays("one", side).ids for side in Side}
         assert store.named("ancestors", "one", {"op": again[Side.DEVICE][-1]}).rows == first[-1]

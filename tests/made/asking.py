@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphstore.contract import GraphStore, QueryResult
+from graphstore.cypher.limits import NO_LIMITS
 from graphstore.cypher.queries import load
 from graphstore.cypher.store import CypherStore
+from graphstore.embedded import EmbeddedStore
 from graphstore.model import Comparison, Finding
 
 
@@ -22,14 +24,17 @@ def ops_of(store: GraphStore, query: str, target: str, **params: object) -> list
 
 
 def by_cypher(store: GraphStore, query: str, target: str, **params: object) -> QueryResult:
-    """The answer of the query's text, whatever the store answers it with."""
+    """What the database answers to the query's text, whatever the store answers it with."""
     assert isinstance(store, CypherStore)
     text, place = load(query, store.dialect), store._place(target)
     values = {
         name: store._parameter(place, kind, name, params[name])
         for name, kind in text.parameters.items()
     }
-    return store._ask(place, text, {**store._implied(place, text), **values})
+    values = {**store._implied(place, text), **values}
+    if isinstance(store, EmbeddedStore):
+        return store._database_of(target).ask(text.text, values, NO_LIMITS)
+    return store._ask(place, text, values)
 
 
 def sample_parameters(kinds: Mapping[str, str]) -> dict[str, object]:

@@ -1,9 +1,5 @@
-// Internal: the compared outputs of a run, what queries on arrays need of them, for a slice
-// of the ops: sorting all of a big run takes more memory than the engine is given.
-// Parameter first: number
-// Parameter until: number
+// Internal: the compared outputs of a run, what queries on arrays need of them.
 MATCH (m:Metric {run: $run, io: 'output', compared: true})-[:OF]->(o:Op)
-WHERE o.topo >= $first AND o.topo < $until
 RETURN o.topo AS topo, m.port AS port, m.level AS level, m.cosine_similarity AS cosine,
        m.relative_euclidean_distance AS distance, m.nan AS nan,
        m.device_nonfinite AS device_nonfinite, m.golden_nonfinite AS golden_nonfinite,
