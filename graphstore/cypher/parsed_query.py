@@ -25,7 +25,7 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class QueryParameter:
     """``$name``."""
 
     name: str
@@ -52,17 +52,17 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Exists:
+class Subquery:
     """``EXISTS { MATCH … }``."""
 
     match: Match
 
 
-Expression: TypeAlias = Literal | Parameter | Property | Operation | Exists
+Expression: TypeAlias = Literal | QueryParameter | Property | Operation | Subquery
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class PatternElement:
     """A node or a relationship of a pattern; one without a name has a number for it."""
 
     variable: str
@@ -74,7 +74,7 @@ class Element:
 class Hop:
     """A relationship and the variables of the nodes it leads from and to."""
 
-    rel: Element
+    rel: PatternElement
     source: str
     target: str
 
@@ -83,7 +83,7 @@ class Hop:
 class Match:
     """``[OPTIONAL] MATCH … [WHERE …]``; *where* are the conditions that must all be true."""
 
-    nodes: Sequence[Element]
+    nodes: Sequence[PatternElement]
     hops: Sequence[Hop]
     where: Sequence[Expression]
     optional: bool
@@ -139,7 +139,7 @@ class _Parser:
         return clauses
 
     def match(self, *, optional: bool) -> Match:
-        nodes: list[Element] = []
+        nodes: list[PatternElement] = []
         hops: list[Hop] = []
         while True:
             nodes.append(self.node())
@@ -157,11 +157,11 @@ class _Parser:
             if not self.takes(","):
                 return Match(nodes, hops, self.where(), optional)
 
-    def node(self) -> Element:
+    def node(self) -> PatternElement:
         self.expect("(")
         return self.element(")")
 
-    def element(self, end: str) -> Element:
+    def element(self, end: str) -> PatternElement:
         variable, table = "", None
         if self.peek() not in (":", "{", end):
             variable = self.name()
@@ -180,7 +180,7 @@ class _Parser:
         if not variable:
             self.unnamed += 1
             variable = str(self.unnamed)
-        return Element(variable, table, properties)
+        return PatternElement(variable, table, properties)
 
     def columns(self) -> Columns:
         distinct = self.takes("DISTINCT")
@@ -246,14 +246,14 @@ class _Parser:
             self.expect(")")
             return value
         if self.takes("$"):
-            return Parameter(self.name())
+            return QueryParameter(self.name())
         if self.takes("CASE"):
             return self.case()
         if self.takes("EXISTS"):
             self.expect("{", "MATCH")
             match = self.match(optional=False)
             self.expect("}")
-            return Exists(match)
+            return Subquery(match)
         sign = "-" if self.takes("-") else ""
         token = self.token()
         if token.kind in ("number", "text"):

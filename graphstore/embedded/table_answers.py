@@ -17,14 +17,14 @@ import numpy as np
 from graphstore.cypher import arrow_columns as arrow
 from graphstore.cypher.parsed_query import (
     Columns,
-    Element,
-    Exists,
     Expression,
     Literal,
     Match,
     Operation,
-    Parameter,
+    PatternElement,
     Property,
+    QueryParameter,
+    Subquery,
     parsed,
 )
 from graphstore.embedded.table_expressions import Evaluation, filtered
@@ -212,7 +212,7 @@ class _Answering:
                 tables[hop.rel.variable] = rel.type
         return tables
 
-    def _is_by_key(self, rel: Element) -> bool:
+    def _is_by_key(self, rel: PatternElement) -> bool:
         return rel.table in _KEYS and rel.variable.isdecimal() and not rel.properties
 
     def _edges(self, match: Match, known: Collection[str]) -> tuple[list[_Edge], list[Expression]]:
@@ -265,7 +265,7 @@ class _Answering:
     def _constant(self, value: Expression) -> object:
         if isinstance(value, Literal):
             return value.value
-        return self.params.get(value.name) if isinstance(value, Parameter) else None
+        return self.params.get(value.name) if isinstance(value, QueryParameter) else None
 
     def _seeded(
         self, frame: _Frame, name: str, table: str, conditions: Sequence[Expression]
@@ -365,4 +365,4 @@ def _variables(value: Expression) -> set[str]:
         return {value.variable}
     if isinstance(value, Operation):
         return {name for part in value.of for name in _variables(part)}
-    return {"", "any"} if isinstance(value, Exists) else set()
+    return {"", "any"} if isinstance(value, Subquery) else set()

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from graphstore.cypher import arrow_columns as arrow
 from graphstore.cypher.parsed_query import (
-    Exists,
     Expression,
     Literal,
     Match,
     Operation,
-    Parameter,
     Property,
+    QueryParameter,
+    Subquery,
 )
 
 _COMPARISONS = {
@@ -45,13 +45,13 @@ class Evaluation:
 
         if isinstance(what, Literal):
             return _scalar(what.value)
-        if isinstance(what, Parameter):
+        if isinstance(what, QueryParameter):
             value = self.params[what.name]
             # an empty list has no type
             return arrow.array_of(value) if isinstance(value, list) else _scalar(value)
         if isinstance(what, Property):
             return self.read(what.variable, what.name)
-        if isinstance(what, Exists):
+        if isinstance(what, Subquery):
             assert self.exists is not None
             return self.exists(what.match)
         return self._operation(what.name, [self.value(part) for part in what.of])

@@ -107,8 +107,9 @@ class Views:
             DamagedStoreError: the database is not what was written.
             StoreError: a newer version of the engine wrote it.
         """
-        if entry.tables is not None:
-            return entry.tables
+        tables = entry.tables
+        if tables is not None:
+            return tables
         folder = self._folder(_size([entry]))
         target = folder.root / SCRATCH / _older_name(entry)
         with suppress(StoreError):

@@ -7,7 +7,7 @@ import pytest
 
 from graphstore.contract import QueryResult
 from graphstore.cypher.returned_names import with_lists_in_order
-from graphstore.embedded.database import _values
+from graphstore.embedded.arrow_values import values_of
 from graphstore.embedded.refused import with_bounds, with_engine_places
 
 
@@ -29,8 +29,8 @@ from graphstore.embedded.refused import with_bounds, with_engine_places
 def test_values_and_their_types_are_those_arrow_gives(values, kind) -> None:
     whole = pa.array(values * 2, kind)
     column = pa.chunked_array([whole.slice(1), whole])
-    assert _values(column) == column.to_pylist()
-    assert list(map(type, _values(column))) == list(map(type, column.to_pylist()))
+    assert values_of(column) == column.to_pylist()
+    assert list(map(type, values_of(column))) == list(map(type, column.to_pylist()))
 
 
 @pytest.mark.parametrize(
