@@ -190,7 +190,8 @@ COUNTS = (
     # 180 for the way back of every call of PyTorch, by reverse accumulation.
     # 350 for 30 more functions of PyTorch: distances, unfolded windows, caches, losses of pairs.
     # 100 for calls between ranks against golden of another layout.
-    Count("code lines", code_lines, 151_200, 80_000),
+    # 900 for the stores' own queries answered from tables, of which a first question read a database.
+    Count("code lines", code_lines, 152_150, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
     # 20 for layouts of jobs, a rule a file.
     # 2 for what rules of causes share, and for losses in common: files that had two jobs.
@@ -213,7 +214,8 @@ COUNTS = (
     # 2 for reverse accumulation: the derivatives of ONNX nodes, and those of activations.
     # 3 for what a rank gets of a call between ranks: by definition, where golden has no
     # counterpart, and times the number of ranks.
-    Count("modules", lambda: len(modules()), 1_348, 700),
+    # 4 for plain queries: their grammar, rows and columns, expressions, joins.
+    Count("modules", lambda: len(modules()), 1_352, 700),
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 140, 70),
     Count("import lines in 100", import_share, 8.8, 5),
     Count("private functions with one use, in 100", one_caller_share, 57, 45),
