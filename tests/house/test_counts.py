@@ -190,7 +190,7 @@ COUNTS = (
     # 180 for the way back of every call of PyTorch, by reverse accumulation.
     # 350 for 30 more functions of PyTorch: distances, unfolded windows, caches, losses of pairs.
     # 100 for calls between ranks against golden of another layout.
-    # 900 for the stores' own queries answered from tables, of which a first question read a database.
+    # 900 for the stores' own queries answered from tables, without a database.
     Count("code lines", code_lines, 152_150, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
     # 20 for layouts of jobs, a rule a file.
