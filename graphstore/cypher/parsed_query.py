@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -109,6 +109,20 @@ def parsed(text: str) -> tuple[Match | Columns, ...] | None:
         return None
 
 
+@cache
+def tables_named(text: str) -> frozenset[str] | None:
+    """The labels and relationship types that a query of any functions can see; None if that is not
+    sure, as of a node without a label."""
+    parser = _Parser(tokens(text), is_any_function=True)
+    try:
+        parser.query()
+    except _NotPlainError:
+        return None
+    seen = {element.variable: element.table for element in parser.elements}
+    seen |= {element.variable: element.table for element in parser.elements if element.table}
+    return None if None in seen.values() else frozenset(map(str, seen.values()))
+
+
 class _NotPlainError(Exception):
     """The text goes beyond plain queries."""
 
@@ -120,8 +134,10 @@ _FUNCTIONS = frozenset(("coalesce", "count", "max", "cast"))
 @dataclass
 class _Parser:
     parts: list[Token]
+    is_any_function: bool = False
+    """Also those, and columns without a name, that cannot be answered from tables."""
     place: int = 0
-    unnamed: int = 0
+    elements: list[PatternElement] = field(default_factory=list)
 
     def query(self) -> list[Match | Columns]:
         clauses: list[Match | Columns] = []
@@ -177,10 +193,9 @@ class _Parser:
                     break
             self.expect("}")
         self.expect(end)
-        if not variable:
-            self.unnamed += 1
-            variable = str(self.unnamed)
-        return PatternElement(variable, table, properties)
+        element = PatternElement(variable or str(len(self.elements)), table, properties)
+        self.elements.append(element)
+        return element
 
     def columns(self) -> Columns:
         distinct = self.takes("DISTINCT")
@@ -190,7 +205,7 @@ class _Parser:
             name = value.variable if isinstance(value, Property) and value.name is None else ""
             if self.takes("AS"):
                 name = self.name()
-            if not name:
+            if not name and not self.is_any_function:
                 raise _NotPlainError
             items.append((name, value))
             if not self.takes(","):
@@ -281,7 +296,7 @@ class _Parser:
         return Operation("CASE", tuple(parts))
 
     def call(self, name: str) -> Expression:
-        if name not in _FUNCTIONS:
+        if name not in _FUNCTIONS and not self.is_any_function:
             raise _NotPlainError
         if self.takes("*", ")"):
             return Operation(name, ())

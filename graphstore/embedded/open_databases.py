@@ -9,18 +9,19 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from graphstore.embedded.disk import DamagedStoreError
 from graphstore.embedded.entry_facts import damaged, is_as_written, what
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.query_process import QueryProcesses
 from graphstore.embedded.table_reader import TableReader
-from graphstore.embedded.views import View, Views
+from graphstore.embedded.views import Tables, View, Views
 from graphstore.errors import StoreError, UnknownNameError
 from graphstore.recent import Recent
 
 _T = TypeVar("_T")
+_Key: TypeAlias = tuple[Path | str, Tables]
 _FEW_READERS = 8
 
 
@@ -51,7 +52,7 @@ class OpenDatabases:
         self._folder = folder
         self._views = views
         self._lock = threading.RLock()
-        self._open: dict[Path | str, _Opened] = {}
+        self._open: dict[_Key, _Opened] = {}
         self._readers: Recent[TableReader] = Recent(_FEW_READERS, 0, lambda _: 1)
         self._replaced: list[QueryProcesses] = []
 
@@ -74,7 +75,7 @@ class OpenDatabases:
                 raise damaged(entry, str(error.where)) from error
         return self.answer(fresh, ask)
 
-    def of(self, entry: Entry) -> QueryProcesses:
+    def of(self, entry: Entry, only: Tables = None) -> QueryProcesses:
         """The view of what shares its tables with an entry; opened anew if it was replaced.
 
         Raises:
@@ -83,23 +84,25 @@ class OpenDatabases:
         """
         # shared tables are never replaced
         stamp = entry.stamp if entry.shared is None else None
-        return self._of(entry, entry.home, stamp, self._views.of)
+        return self._of(entry, entry.home, stamp, self._views.of, only)
 
-    def named(self, entry: Entry) -> QueryProcesses:
+    def named(self, entry: Entry, only: Tables = None) -> QueryProcesses:
         """That of an entry alone, under the name it has."""
         if entry.shared is None and is_as_written(entry):
-            return self.of(entry)
-        return self._of(entry, str(entry.folder), entry.stamp, self._views.named)
+            return self.of(entry, only)
+        return self._of(entry, str(entry.folder), entry.stamp, self._views.named, only)
 
-    def of_all(self, entries: list[Entry]) -> QueryProcesses:
-        """A database of one or more entries, under the names they have."""
+    def of_all(self, entries: list[Entry], only: Tables) -> QueryProcesses:
+        """A database of one or more entries, under the names they have; *only* these tables are
+        asked for."""
+        only = self._views.worth(entries, only)
         if len(entries) == 1:
-            return self.named(entries[0])
+            return self.named(entries[0], only)
         if _are_all_of_one(entries):
-            return self.of(entries[0])
+            return self.of(entries[0], only)
         stamps = [(entry.folder, entry.stamp) for entry in entries]
         try:
-            return self._opened("", stamps, lambda: self._views.merged(entries))
+            return self._opened(("", only), stamps, lambda: self._views.merged(entries, only))
         except StoreError:
             for entry in entries:  # perhaps one was replaced or deleted since it was listed
                 fresh = self._folder.entry(entry.kind, entry.name)
@@ -108,10 +111,15 @@ class OpenDatabases:
             raise
 
     def _of(
-        self, entry: Entry, key: Path | str, stamp: object, make: Callable[[Entry], View]
+        self,
+        entry: Entry,
+        key: Path | str,
+        stamp: object,
+        make: Callable[[Entry, Tables], View],
+        only: Tables,
     ) -> QueryProcesses:
         try:
-            return self._opened(key, stamp, lambda: make(entry))
+            return self._opened((key, only), stamp, lambda: make(entry, only))
         except StoreError:
             # perhaps it was replaced since its manifest was read
             fresh = self._folder.entry(entry.kind, entry.name)
@@ -119,34 +127,39 @@ class OpenDatabases:
                 raise UnknownNameError(what(entry), entry.name) from None
             if fresh.stamp == entry.stamp:
                 raise
-            return self._of(fresh, key if fresh.shared is None else fresh.home, fresh.stamp, make)
+            key = key if fresh.shared is None else fresh.home
+            return self._of(fresh, key, fresh.stamp, make, only)
 
-    def _opened(self, key: Path | str, stamp: object, make: Callable[[], View]) -> QueryProcesses:
+    def _opened(self, key: _Key, stamp: object, make: Callable[[], View]) -> QueryProcesses:
         with self._lock:
             opened = self._open.get(key)
             # The engine is given nothing else: of some bytes that changed it makes a wrong answer.
             if opened is not None and opened.stamp == stamp and opened.view.is_unchanged():
                 return opened.processes
-            self.forget(key)
+            self._close(key)
             view = make()
             processes = QueryProcesses(view.database)
             self._open[key] = _Opened(stamp, view, processes)
             return processes
 
-    def forget(self, key: Path | str) -> None:
-        """Open the view of the entry in the folder *key* anew when it is asked for."""
+    def forget(self, folder: Path) -> None:
+        """Open the views of the entry in *folder* anew when they are asked for."""
         with self._lock:
-            opened = self._open.pop(key, None)
-            if opened is not None:
-                # A process that answers just now ends when it has.
-                opened.processes.retire()
-                self._replaced.append(opened.processes)
+            for key in [key for key in self._open if str(key[0]) == str(folder)]:
+                self._close(key)
+
+    def _close(self, key: _Key) -> None:
+        opened = self._open.pop(key, None)
+        if opened is not None:
+            # A process that answers just now ends when it has.
+            opened.processes.retire()
+            self._replaced.append(opened.processes)
 
     def rest(self) -> None:
         """Let go of the memory that no question needs at present."""
         with self._lock:
             for key in [*self._open]:
-                self.forget(key)
+                self._close(key)
             self._readers.clear()
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData, StoreInfo
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits, cut
+from graphstore.cypher.parsed_query import tables_named
 from graphstore.cypher.queries import Dialect, NamedQuery
 from graphstore.cypher.returned_names import returned_names
 from graphstore.cypher.store import CypherStore, utc_now
@@ -173,7 +174,7 @@ class EmbeddedStore(CypherStore):
     def _query(
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> QueryResult:
-        answer = self._database_of(target).ask(_for_engine(cypher), values, limits)
+        answer = self._database_of(target, cypher).ask(_for_engine(cypher), values, limits)
         return replace(
             answer,
             columns=returned_names(cypher, answer.columns),
@@ -188,9 +189,10 @@ class EmbeddedStore(CypherStore):
         )
         return "\n".join(str(value) for row in answer.rows for value in row).rstrip()
 
-    def _database_of(self, target: str | None) -> QueryProcesses:
+    def _database_of(self, target: str | None, cypher: str = "") -> QueryProcesses:
+        only = tables_named(cypher) if cypher else None
         if target is not None:
-            return self._databases.of_all([self._known(target)])
+            return self._databases.of_all([self._known(target)], only)
         for looks_left in reversed(range(_LOOKS)):
             entries = self._folder.entries("runs") + self._folder.entries("graphs")
             if not entries:
@@ -200,7 +202,7 @@ class EmbeddedStore(CypherStore):
                     hint="make a run with compare, or import a graph",
                 )
             try:
-                return self._databases.of_all(entries)
+                return self._databases.of_all(entries, only)
             except UnknownNameError:
                 # Another process deleted one between the listing and the look: without it, then.
                 if not looks_left:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from graphstore.embedded.disk import (
     DamagedStoreError,
@@ -44,10 +44,15 @@ from graphstore.embedded.write_process import write_database
 from graphstore.errors import StoreError
 from graphstore.own_folder import OwnFolder
 from graphstore.private_folder import made_in, share_as
-from graphstore.schema.tables import SCHEMA_VERSION
+from graphstore.schema.tables import RELS, SCHEMA_VERSION
 
 SCRATCH = "scratch"
 _DATABASE = "graph.lbug"
+Tables: TypeAlias = frozenset[str] | None
+"""Labels and relationship types; all of them, if None."""
+_LARGE = 2**28
+"""Bytes of a view from which on it is made of the tables that a question is about."""
+_ENDS = {rel.type: (rel.source, rel.target) for rel in RELS}
 _LEAST, _GROWTH = 2**22, 8
 """Bytes of a database with hardly any rows, and for each byte of its tables."""
 
@@ -83,8 +88,9 @@ class Views:
         self._may_write = may_write
         self._temporary: OwnFolder | None = None
 
-    def of(self, entry: Entry) -> View:
-        """What the tables of an entry say, those of other runs in them included.
+    def of(self, entry: Entry, only: Tables = None) -> View:
+        """What the tables of an entry say, those of other runs in them included; *only* these, with
+        the nodes that they join, if there is no view of all.
 
         Raises:
             DamagedStoreError: they are not what was written.
@@ -97,7 +103,7 @@ class Views:
                 raise damaged(entry, str(path))
             return tables.folder
 
-        return self._made(_name_of(entry), files, _size([entry]))
+        return self._made(_name_of(entry), files, _size([entry]), only)
 
     def tables(self, entry: Entry) -> TableFiles:
         """The tables of an entry; those of one that an earlier version kept as a database are made
@@ -121,21 +127,26 @@ class Views:
                 _put(folder.root, written, target)
         return _tables_in(target)
 
-    def named(self, entry: Entry) -> View:
+    def named(self, entry: Entry, only: Tables = None) -> View:
         """The same of an entry alone, under its name of now; its key, for which ``$run`` stands, is
         as it was."""
-        return self._merged(_name("named", entry.folder, entry.stamp), [entry], same_keys=True)
+        name = _name("named", entry.folder, entry.stamp)
+        return self._merged(name, [entry], only, same_keys=True)
 
-    def merged(self, entries: Sequence[Entry]) -> View:
+    def merged(self, entries: Sequence[Entry], only: Tables = None) -> View:
         """All *entries* together."""
-        return self._merged(_merged_name(self._store), entries, same_keys=False)
+        return self._merged(_merged_name(self._store), entries, only, same_keys=False)
+
+    def worth(self, entries: Sequence[Entry], only: Tables) -> Tables:
+        """*only*, if a view of *entries* is so large that one of few tables is worth it."""
+        return only if only is not None and _size(entries) > _LARGE else None
 
     def orphans(self) -> list[Path]:
         """The views in the store that no question can use any more."""
         with os_errors("read", self._store.root):
             paths = sorted((self._store.root / SCRATCH).glob("*"))
         current = _current(self._store) if paths else set()
-        return [path for path in paths if path.name not in current]
+        return [path for path in paths if path.name.partition("+")[0] not in current]
 
     def drop_orphans(self) -> None:
         """Remove them."""
@@ -148,7 +159,9 @@ class Views:
             self._temporary.remove()
             self._temporary = None
 
-    def _merged(self, name: str, entries: Sequence[Entry], *, same_keys: bool) -> View:
+    def _merged(
+        self, name: str, entries: Sequence[Entry], only: Tables, *, same_keys: bool
+    ) -> View:
         def files(draft: Path) -> Path:
             homes = {entry.home: entry for entry in entries}
             by_home = {home: self.tables(entry) for home, entry in homes.items()}
@@ -156,19 +169,24 @@ class Views:
             write_table_files(draft, MergedTables.of(tables, same_keys=same_keys))
             return draft
 
-        return self._made(name, files, _size(entries))
+        return self._made(name, files, _size(entries), only)
 
-    def _made(self, name: str, files: Callable[[Path], Path], size: int) -> View:
+    def _made(self, name: str, files: Callable[[Path], Path], size: int, only: Tables) -> View:
         """The view *name*, made of the tables in the folder that *files* gives, which may be the
         one it is given."""
         folder = self._folder(size)
         target = folder.root / SCRATCH / name
         view = View.of(target)
+        if view is None and only is not None:
+            target = target.with_name(f"{name}+{_digest(repr(sorted(only)))}")
+            view = View.of(target)
         if view is not None:
             return view
+        needed = only and {end for one in only for end in _ENDS.get(one, ())} | only
         with folder.writing() as written:
             database = written / _DATABASE
-            write_database(database, paths_in(files(written / TABLES)))
+            paths = paths_in(files(written / TABLES))
+            write_database(database, [one for one in paths if needed is None or one[0] in needed])
             shutil.rmtree(written / TABLES, ignore_errors=True)
             with os_errors("write", target):
                 sync(database)

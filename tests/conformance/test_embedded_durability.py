@@ -290,10 +290,10 @@ def test_a_damaged_table_is_named(tmp_path: Path, sample_run) -> None:
             EmbeddedStore(root) as store,
             pytest.raises(StoreError, match=r"Op\.parquet.*damaged"),
         ):
-            store.graph("first")
+            store.states("first")
     table.unlink()
     with EmbeddedStore(root) as store, pytest.raises(StoreError, match="damaged"):
-        store.graph("first")
+        store.states("first")
 
 
 def test_the_manifest_is_plain_json(tmp_path: Path, sample_run) -> None:

@@ -10,6 +10,7 @@ import pytest
 from store_contents import everything, flip
 
 from graphstore.contract import QueryParameters, RunData
+from graphstore.cypher.parsed_query import tables_named
 from graphstore.embedded import EmbeddedStore
 from graphstore.embedded.repairs import readable_entries, renew
 from graphstore.errors import StoreError
@@ -122,3 +123,36 @@ def test_a_run_that_was_replaced_meanwhile_is_asked_anew(
         assert [*store.states("first").values()] == [*other.states("first").values()]
     folders = [path for path in (root / "runs/first").iterdir() if path.is_dir()]
     assert len(folders) == 1, "the tables of now"
+
+
+@pytest.mark.parametrize(
+    ("text", "tables"),
+    [
+        ("MATCH (o:Op) RETURN count(*)", {"Op"}),
+        ("MATCH (a)-[f:FEEDS]->(b:Op) RETURN toLower(b.name) LIMIT 3", None),
+        ("MATCH (m:Metric)-[:OF]->(o:Op {type: 'Conv'}) RETURN o.name, m", {"Metric", "OF", "Op"}),
+        ("MATCH (o:Op) WHERE NOT EXISTS { MATCH (o)-[:FUSES]->(:Op) } RETURN o", {"Op", "FUSES"}),
+        ("MATCH (n) RETURN count(n)", None),
+        ("MATCH (o:Op)-[:FEEDS*1..3]->(p:Op) RETURN p", None),
+        ("UNWIND [1, 2] AS x RETURN x", None),
+    ],
+)
+def test_the_tables_that_a_query_can_see(text: str, tables: set[str] | None) -> None:
+    assert tables_named(text) == tables
+
+
+def test_a_view_of_a_large_run_has_the_tables_a_query_names(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphstore.embedded.views._LARGE", 0)
+    text = "MATCH (m:Metric)-[:OF]->(o:Op) RETURN m.port, o.name, m.state ORDER BY m.seq"
+    with EmbeddedStore(root) as store:
+        few = store.query(text, QueryParameters(), "first")
+        (view,) = views(root)
+        assert "+" in view.parent.name
+        whole = store.query(f"{text} UNION ALL {text}", QueryParameters(), "first")
+        assert whole.rows == few.rows * 2
+        assert len(few.rows) == len(store.comparisons("first"))
+        assert store.info().pending == ()
+        store.delete("first")
+    assert views(root) == []

@@ -32,8 +32,8 @@ def store(tmp_path):
 
 
 def processes(store):
-    (found,) = store._databases._apart.values()
-    return found
+    (opened,) = store._databases._open.values()
+    return opened.processes
 
 
 def test_what_needs_too_much_memory_is_refused_and_the_next_question_answered(store, monkeypatch):
