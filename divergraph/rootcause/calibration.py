@@ -127,7 +127,7 @@ DYNAMIC_ALIKE = 0.75
 """The least share of values much nearer to the emulation of a kernel that quantises dynamically
 than to the exact product, and of those that are the very ones of products in an operand format.
 Measured on LiteRT: 1.0 with the right scales, up to 0.62 with wrong ones; on nine formats of a GPU:
-0.92 to 1.0 where a format is exact, 0.33 to 0.59 where it is nearly."""
+0.92 to 1.0 where a format is exact, 0.33 to 0.59 where its ties fall otherwise."""
 
 DIVISION_UNITS = 2.0
 """How far a weight over its scale may be off, in units of float32 of the whole range: some devices

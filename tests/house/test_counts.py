@@ -191,7 +191,7 @@ COUNTS = (
     # 350 for 30 more functions of PyTorch: distances, unfolded windows, caches, losses of pairs.
     # 100 for calls between ranks against golden of another layout.
     # 900 for the stores' own queries answered from tables, without a database.
-    Count("code lines", code_lines, 152_150, 80_000),
+    Count("code lines", code_lines, 152_250, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
     # 20 for layouts of jobs, a rule a file.
     # 2 for what rules of causes share, and for losses in common: files that had two jobs.
@@ -215,13 +215,13 @@ COUNTS = (
     # 3 for what a rank gets of a call between ranks: by definition, where golden has no
     # counterpart, and times the number of ranks.
     # 4 for plain queries: their grammar, rows and columns, expressions, joins.
-    Count("modules", lambda: len(modules()), 1_352, 700),
+    Count("modules", lambda: len(modules()), 1_353, 700),
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 140, 70),
     Count("import lines in 100", import_share, 8.8, 5),
     Count("private functions with one use, in 100", one_caller_share, 57, 45),
     Count("variables called by an everyday word, in 100", everyday_names, 0.7, 0.5),
     Count("lines for a comment in the hard rooms", uncommented, 90, 25),
-    Count("numbers of root cause", numbers_of_root_cause, 408, 120),
+    Count("numbers of root cause", numbers_of_root_cause, 407, 120),
     # 400 of these lines are only wrapped, as above, or import what rules share.
     # 60 for gradients added up in 16 bits: healthy training in bfloat16 was diverged.
     # 10 for the epsilon of a recorded call, by its place or as a module keeps it.
@@ -231,7 +231,8 @@ COUNTS = (
     # 20 for calls that stand for one fault, on all ranks or at all calls of a kind.
     # 30 for copies of a shared constant whose zero points differ, and for slices behind a gate.
     # 25 for exchanges that are run with the device's numbers of rows.
-    Count("code lines of root cause", lambda: code_lines("rootcause"), 20_160, 8_500),
+    # 70 for ties of short formats, and for the arguments that a call of PyTorch reads.
+    Count("code lines of root cause", lambda: code_lines("rootcause"), 20_235, 8_500),
     Count("folders of one or two modules", small_folders, 8, 8),
     Count("class names used twice", repeated_class_names, 3, 0),
     Count("functions over 60 lines", long_functions, 8, 8),

@@ -34,14 +34,21 @@ def e4m3_by_row(rows: Array) -> Array:
     return (rows / scale).astype(ml_dtypes.float8_e4m3fn).astype(np.float32) * scale
 
 
-def blocks(size: int, element: type, largest: float) -> Rounded:
+def lower_e2m1(value: Array) -> Array:
+    """The nearest number of e2m1, of two the smaller: what a search of them finds first."""
+    numbers = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
+    places = np.searchsorted((numbers[1:] + numbers[:-1]) / 2, np.abs(value), side="left")
+    return np.copysign(numbers[places], value)
+
+
+def blocks(size: int, nearest: Rounded, largest: float) -> Rounded:
     """Blocks of *size* along the sum with a power of two each, so that none saturates."""
 
     def rounded(rows: Array) -> Array:
         cut = rows.reshape(len(rows), -1, size)
         most = np.maximum(np.abs(cut).max(2, keepdims=True), 1e-30)
         scale = (2.0 ** np.ceil(np.log2(most / largest))).astype(np.float32)
-        return ((cut / scale).astype(element).astype(np.float32) * scale).reshape(rows.shape)
+        return (nearest(cut / scale) * scale).reshape(rows.shape)
 
     return rounded
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -14,6 +16,25 @@ from graphstore.model import AttrValue, Op
 
 if TYPE_CHECKING:
     from onnx import NodeProto
+
+
+class ArgumentKind(StrEnum):
+    """What an argument of a recorded call is that is no tensor."""
+
+    NUMBER = "number"
+    FLAG = "flag"
+    WORD = "word"
+    AXIS = "axis"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadArgument:
+    """An argument that a row has read: its name, and what was recorded, or the default."""
+
+    kind: ArgumentKind
+    name: str
+    value: AttrValue
+
 
 Operand: TypeAlias = "str | Array | None"
 """A tensor by its name, a constant by its value, or an input left out."""
@@ -43,6 +64,8 @@ class Piece:
         self._scope = scope
         self.names = tuple(names)
         self.known = tuple(known)
+        self.arguments_read: dict[str, ReadArgument] = {}
+        """By attribute the arguments of a recorded call that its row has read."""
         self.nodes: list[NodeProto] = []
         self.constants: dict[str, Array] = {}
         self._made = 0

@@ -39,6 +39,9 @@ class Grid(ABC):
     bits: int
     largest: float | None = None
     integers = False
+    variant_of: str = ""
+    """The name of the grid that has the same numbers: this one is only tried where that one is the
+    likeliest."""
 
     @abstractmethod
     def rounded(self, value: Array) -> Array:
@@ -55,6 +58,8 @@ class Layout(ABC):
     variant_of = ""
     """The name of the layout that this one is nearly alike: it is only tried where that one is the
     likeliest of its grid."""
+    ties_often = False
+    """The scales have so few bits that values of 16 bits over them are ties in every tensor."""
 
     def fits(self, grid: Grid) -> bool:
         """Whether values of *grid* can have scales of this layout."""
@@ -77,6 +82,16 @@ class Reading:
     def name(self) -> str:
         """The words of grid and layout: ``e4m3 by row``."""
         return f"{self.grid.name} {self.layout.name}".strip()
+
+    @property
+    def variant_of(self) -> tuple[str, str] | None:
+        """The grid and layout that this reading is nearly alike; None if it is no variant."""
+        if not (self.grid.variant_of or self.layout.variant_of):
+            return None
+        return (
+            self.grid.variant_of or self.grid.name,
+            self.layout.variant_of or self.layout.name,
+        )
 
     def __str__(self) -> str:
         if self.grid.largest is None:
@@ -115,6 +130,8 @@ class OperandFormat(ABC):
     scaled = True
     price = 1
     """How many things a user has to be told of it: of formats that fit alike, the simplest is."""
+    ties_often = False
+    """As of :class:`Layout`, of all that has a scale."""
     leaves_activations = False
     """Only weights are held in this format: they are scaled back before they are multiplied."""
     sums: Accumulator | None = None
@@ -177,10 +194,16 @@ class Combined(OperandFormat):
         )
 
     @property
+    def ties_often(self) -> bool:  # type: ignore[override]  # follows from its parts
+        """Whether values and scales make ties in every tensor."""
+        scaled = (each for each in (self.activation, self.weight) if each and each.layout.name)
+        return self.scaled and all(reading.layout.ties_often for reading in scaled)
+
+    @property
     def price(self) -> int:  # type: ignore[override]  # follows from its parts
         """The different readings, their scales, those that are held in a way of their own, sums."""
         own = {reading for reading in (self.activation, self.weight) if reading is not None}
-        variants = sum(bool(reading.layout.variant_of) for reading in own)
+        variants = sum(reading.variant_of is not None for reading in own)
         scaled = sum(bool(reading.layout.name) for reading in own)
         return len(own) + scaled + variants + (self.sums is not None)
 

@@ -305,16 +305,19 @@ class OperandSearch:
             plain = [x for x in agreements if not x.layout.name and agreements[x] >= limit]
             return sorted(agreements, key=lambda x: (x not in plain, -agreements[x]))[:_RUN_OF_SIDE]
 
+        def better(reading: Reading) -> Iterator[Reading]:
+            """Its variants that agree better: they take the place of no other format."""
+            name = reading.grid.name, reading.layout.name
+            variants = [variant for variant in readings() if variant.variant_of == name]
+            yield from (variant for variant in variants if heard(variant) > agreements[reading])
+
         agreements = {
-            reading: heard(reading) for reading in readings() if not reading.layout.variant_of
+            reading: heard(reading) for reading in readings() if reading.variant_of is None
         }
         # The sum of so many numbers, each of which is as large as 1 by chance.
         by_chance = calibration.TILES_BY_CHANCE * math.sqrt(len(sides))
-        likely = {(reading.grid.name, reading.layout.name) for reading in likeliest()}
-        for reading in readings() if max(agreements.values()) > by_chance else ():
-            if (reading.grid.name, reading.layout.variant_of) in likely:
-                agreements[reading] = heard(reading)
-        return [reading for reading in likeliest() if agreements[reading] > by_chance] or [None]
+        likely = [reading for reading in likeliest() if agreements[reading] > by_chance]
+        return [each for reading in likely for each in (reading, *better(reading))] or [None]
 
     def _fit(self, sample: GroupSample, kind: OperandFormat) -> Fit:
         """How the errors of a group follow from reading its operands in this format."""

@@ -14,10 +14,15 @@ _MANTISSA = 23
 """Stored bits of a float32 mantissa."""
 
 
-def to_step(value: Array, exponents: Array, bits: Array | int) -> Array:
-    """*value* as multiples of 2^(exponents - bits), nearest, ties to even."""
+def to_step(
+    value: Array, exponents: Array, bits: Array | int, *, ties_to_zero: bool = False
+) -> Array:
+    """*value* as multiples of 2^(exponents - bits), nearest, ties to even or to 0."""
     steps = np.ldexp(np.float32(1), exponents - bits)
-    rounded: Array = np.rint(value / steps) * steps
+    counted = value / steps
+    if ties_to_zero:
+        counted = np.copysign(np.ceil(np.abs(counted) - np.float32(0.5)), counted)
+    rounded: Array = np.rint(counted) * steps
     return rounded
 
 
@@ -29,16 +34,20 @@ def binade(value: Array) -> Array:
 
 @dataclass(frozen=True)
 class FloatGrid(Grid):
-    """A short float with ``bits`` of mantissa; below 2^``least`` its numbers are evenly spaced."""
+    """A short float with ``bits`` of mantissa; below 2^``least`` its numbers are evenly spaced.
+    Ties go to the even number, or ``ties_to_zero``."""
 
     name: str
     bits: int
     least: int
     largest: float
+    ties_to_zero: bool = False
+    variant_of: str = ""
 
     def rounded(self, value: Array) -> Array:
-        """*value* rounded to nearest even, saturated."""
-        rounded = to_step(value, np.maximum(binade(value), self.least), self.bits)
+        """*value* rounded to nearest, saturated."""
+        exponents = np.maximum(binade(value), self.least)
+        rounded = to_step(value, exponents, self.bits, ties_to_zero=self.ties_to_zero)
         saturated: Array = np.clip(rounded, -self.largest, self.largest)
         return saturated
 

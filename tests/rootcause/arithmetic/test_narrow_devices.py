@@ -6,13 +6,23 @@ import ml_dtypes
 import numpy as np
 import pytest
 from dumped_sides import guilty
-from narrow_device import NarrowDevice, as_it_is, bf16, blocks, e4m3_by_row, int4_groups, summed
+from narrow_device import (
+    NarrowDevice,
+    as_it_is,
+    bf16,
+    blocks,
+    e4m3_by_row,
+    int4_groups,
+    lower_e2m1,
+    summed,
+)
 
 from graphstore.model import Verdict
 
 pytestmark = pytest.mark.thorough
 
-MXFP4 = blocks(32, ml_dtypes.float4_e2m1fn, 6.0)
+MXFP4 = blocks(32, lambda value: value.astype(ml_dtypes.float4_e2m1fn).astype(np.float32), 6.0)
+LOWER_MXFP4 = blocks(32, lower_e2m1, 6.0)
 
 
 def weaker(value: np.ndarray) -> np.ndarray:
@@ -25,6 +35,7 @@ def weaker(value: np.ndarray) -> np.ndarray:
     [
         (e4m3_by_row, e4m3_by_row, "e4m3 by row"),
         (MXFP4, MXFP4, "e2m1 by 32, power of two, up"),
+        (LOWER_MXFP4, LOWER_MXFP4, "e2m1 (ties to zero) by 32, power of two, up"),
         (as_it_is, int4_groups, "plain x int4 by 32, from the least"),
         (e4m3_by_row, int4_groups, "e4m3 by row x int4 by 32, from the least"),
     ],

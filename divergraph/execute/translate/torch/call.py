@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError, OpRows
-from divergraph.execute.translate.piece import Operand, Piece
+from divergraph.execute.translate.piece import ArgumentKind, Operand, Piece, ReadArgument
 from divergraph.execute.translate.torch.alone import GIVES, GRADIENT, MADE, PARAMETER
 from graphstore.model import AttrValue
 from importers.msprobe.calls import BY_ARGUMENT
@@ -20,6 +20,9 @@ DOCS = "PyTorch documentation, {}"
 
 BACK, OF_PARAMETERS = ".backward", ".parameters_grad"
 """What ends the type of a call's way back, and of the gradients of a module's parameters."""
+
+TAKEN = "input."
+"""What begins the attributes with the arguments of a call that are no tensors."""
 
 TorchRow: TypeAlias = "Callable[[TorchCall], Sequence[str | None]]"
 
@@ -86,7 +89,7 @@ class TorchCall:
         """The places of the elements of a list that has a tensor, such as ``1.0``; of those given
         as None, too, but for the last ones, which a dump may leave out."""
         begin = f"{at}."
-        attributes = (name.removeprefix("input.") for name in self.piece.op.attrs)
+        attributes = (name.removeprefix(TAKEN) for name in self.piece.op.attrs)
         numbers = [
             int(place.removeprefix(begin))
             for place in (*self._ports, *attributes)
@@ -151,10 +154,10 @@ class TorchCall:
         for place in ("" if at is None else str(at), keyword):
             if not place:
                 continue
-            found = self.piece.op.attrs.get(f"input.{place}")
+            found = self.piece.op.attrs.get(f"{TAKEN}{place}")
             if found is not None:
                 return found
-            begin = f"input.{place}."
+            begin = f"{TAKEN}{place}."
             listed = [
                 value for name, value in self.piece.op.attrs.items() if name.startswith(begin)
             ]
@@ -168,6 +171,11 @@ class TorchCall:
         Raises:
             NotTranslatedError: there is none, nor a default.
         """
+        value = self._number(at, keyword, default)
+        self._read(at, keyword, ArgumentKind.NUMBER, float(value))
+        return value
+
+    def _number(self, at: int | None, keyword: str, default: float | None) -> float:
         value = self.argument(at, keyword)
         value = default if value is None else value
         if not isinstance(value, int | float):
@@ -175,18 +183,22 @@ class TorchCall:
         return value
 
     def integer(self, at: int | None, keyword: str, default: int | None = None) -> int:
-        """A whole number."""
-        return int(self.number(at, keyword, default))
+        """A whole number: a size or a count."""
+        return int(self._number(at, keyword, default))
 
     def flag(self, at: int | None, keyword: str, default: bool = False) -> bool:
         """Yes or no."""
         value = self.argument(at, keyword)
-        return default if value is None else bool(value)
+        value = default if value is None else bool(value)
+        self._read(at, keyword, ArgumentKind.FLAG, value)
+        return value
 
     def word(self, at: int | None, keyword: str, default: str) -> str:
         """A word."""
         value = self.argument(at, keyword)
-        return default if value is None else str(value)
+        value = default if value is None else str(value)
+        self._read(at, keyword, ArgumentKind.WORD, value)
+        return value
 
     def integers(
         self, at: int | None, keyword: str, default: tuple[int, ...] | None = None
@@ -218,7 +230,9 @@ class TorchCall:
 
     def axis(self, at: int | None, keyword: str, default: int | None = None, rank: int = -1) -> int:
         """An axis of the first tensor, counted from the front."""
-        return self.axes_of((self.integer(at, keyword, default),), rank)[0]
+        (axis,) = self.axes_of((self.integer(at, keyword, default),), rank)
+        self._read(at, keyword, ArgumentKind.AXIS, axis)
+        return axis
 
     def axes(self, at: int | None, keyword: str) -> tuple[int, ...]:
         """Axes of the first tensor, counted from the front; all of them where none is given."""
@@ -283,6 +297,12 @@ class TorchCall:
     def refused(self, why: str) -> NotTranslatedError:
         """The error that says what of this call has no translation."""
         return NotTranslatedError(f"{self.piece.op.name} ({self.piece.op.type}) {why}")
+
+    def _read(self, at: int | None, keyword: str, kind: ArgumentKind, value: AttrValue) -> None:
+        """Note what the row has read of the call, under the attribute that would say otherwise."""
+        place = f"{TAKEN}{at}"
+        attribute = place if place in self.piece.op.attrs else f"{TAKEN}{keyword}"
+        self.piece.arguments_read[attribute] = ReadArgument(kind, keyword, value)
 
     def _places(self, attribute: str) -> tuple[str, ...]:
         found = self.piece.op.attrs.get(attribute, ())

@@ -111,6 +111,11 @@ class SharedScale(Layout):
         return replace(self, scale=Scale.FLOAT).name if self.scale in _HELD else ""
 
     @property
+    def ties_often(self) -> bool:  # type: ignore[override]  # follows from its parts
+        """Powers of two have no bits of mantissa, e4m3 has three."""
+        return self.scale in (Scale.POWER, Scale.POWER_UP, Scale.E4M3_ALONE)
+
+    @property
     def words(self) -> str:  # type: ignore[override]  # follows from its parts
         """``with a scale for each 128 along the sum``."""
         kind = _KINDS[self.scale]

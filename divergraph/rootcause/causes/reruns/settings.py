@@ -8,6 +8,8 @@ from itertools import combinations, permutations
 import numpy as np
 
 from divergraph.execute.contract import OP_TYPE
+from divergraph.execute.translate.piece import ArgumentKind, ReadArgument
+from divergraph.execute.translate.torch.arguments import arguments_of
 from divergraph.execute.translate.torch.matrices import SHIFT
 from divergraph.rootcause.causes.evidence import (
     Array,
@@ -40,27 +42,54 @@ def wrong_setting(view: SampledTensors, *, numbers: bool = True) -> Cause | None
         return None
     tries = 0
     for op in case.ops:
-        for trial in trials(op, _rank(op, view)):
+        arguments = arguments_of(op, case.inputs) if ARGUMENTS in op.attrs else {}
+        for trial in (*trials(op, _rank(op, view)), *_of_arguments(arguments, _rank(op, view))):
             tries += 1
             if tries > _MOST_TRIES:
                 return None
             output = case.rerun(op, trial.values)
             if view.explained_by(output):
                 return _cause(op, trial, view, output)
-        for name, own in _numbers(op).items() if numbers and not _multiple(view) else ():
-            cause = _search(view, op, name, own)
+        for name, (said, own) in (
+            _numbers(op, arguments).items() if numbers and not _multiple(view) else ()
+        ):
+            cause = _search(view, op, name, said, own)
             if cause is not None:
                 return cause
     return None
 
 
-def _numbers(op: Op) -> dict[str, float]:
-    """The real-valued attributes of *op* that are above 0: those it has, and those it may lack."""
+def _numbers(op: Op, arguments: Mapping[str, ReadArgument]) -> dict[str, tuple[str, float]]:
+    """The real-valued attributes of *op* that are above 0, with their names: those it has, those
+    it may lack, and the *arguments* its row reads."""
     own = {name: value for name, value in op.attrs.items() if isinstance(value, float)}
     usual = dict(_USUAL.get(op.type, {}))
-    if "Norm" in op.type:  # a recorded module was made with a number that nobody recorded
-        usual.setdefault("input.eps" if ARGUMENTS in op.attrs else "epsilon", 1e-5)
-    return {name: value for name, value in {**usual, **own}.items() if value > 0.0}
+    if "Norm" in op.type and ARGUMENTS not in op.attrs:
+        usual.setdefault("epsilon", 1e-5)
+    numbers = {name: (argument_name(name), value) for name, value in {**usual, **own}.items()}
+    numbers |= {
+        attribute: (read.name, read.value)
+        for attribute, read in arguments.items()
+        if read.kind is ArgumentKind.NUMBER and isinstance(read.value, float)
+    }
+    return {name: (said, value) for name, (said, value) in numbers.items() if value > 0.0}
+
+
+def _of_arguments(arguments: Mapping[str, ReadArgument], axes: int) -> Iterator[Trial[AttrValue]]:
+    """Other axes, flags and words that a recorded call may have been made with."""
+    for attribute, read in arguments.items():
+        own, others = read.value, tuple[AttrValue, ...]()
+        if read.kind is ArgumentKind.AXIS:
+            others = tuple(range(axes))
+        elif read.kind is ArgumentKind.FLAG:
+            others = (not own,)
+        elif read.kind is ArgumentKind.WORD:
+            others = next((words for words in _WORDS if own in words), ())
+        label = "wrong_axis" if read.kind is ArgumentKind.AXIS else "wrong_setting"
+        for other in others:
+            if other != own:
+                words = f"with {read.name} {other} in place of {own}"
+                yield Trial(label, words, {attribute: other})
 
 
 def _multiple(view: SampledTensors) -> bool:
@@ -311,7 +340,6 @@ _TRIALS: tuple[tuple[frozenset[str], Callable[[Op, int], Iterator[Trial[AttrValu
 )
 _USUAL: Mapping[str, Mapping[str, float]] = {
     "LeakyRelu": {"alpha": 0.01},
-    "RMSNorm": {"input.eps": 1e-6},
     "Elu": {"alpha": 1.0},
     "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
     "ThresholdedRelu": {"alpha": 1.0},
@@ -319,7 +347,15 @@ _USUAL: Mapping[str, Mapping[str, float]] = {
 """By op type the real-valued attributes that files may leave out, with their values then."""
 
 
-def _search(view: SampledTensors, op: Op, name: str, own: float) -> Cause | None:
+_WORDS: tuple[tuple[str, ...], ...] = (
+    ("nearest", "bilinear", "bicubic"),
+    ("constant", "reflect", "replicate", "circular"),
+    ("zeros", "border", "reflection"),
+)
+"""Words of PyTorch in place of which a call may be given another of the same row."""
+
+
+def _search(view: SampledTensors, op: Op, name: str, said: str, own: float) -> Cause | None:
     """The value of a real attribute that explains the device, searched over its power of ten:
     epsilons over 8 orders of magnitude and up to 1, others over 2."""
     rerun = view.case.rerun
@@ -357,7 +393,7 @@ def _search(view: SampledTensors, op: Op, name: str, own: float) -> Cause | None
     if label == "wrong_setting" and view.explained_by(rerun(op, {name: 0.0})):
         return None  # within the noise of nothing, so what it multiplies is missing
     output = rerun(op, {name: value})
-    words = f"with {argument_name(name)} {value:.3g} in place of {own:.3g}"
+    words = f"with {said} {value:.3g} in place of {own:.3g}"
     trial: Trial[AttrValue] = Trial(label, words, {name: value})
     return _cause(op, trial, view, output) if view.explained_by(output) else None
 

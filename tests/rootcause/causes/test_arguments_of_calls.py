@@ -1,4 +1,4 @@
-"""Another epsilon on the device, whether the call names it, counts it, or never says it."""
+"""Another argument on the device, whether the call names it, counts it, or never says it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,28 @@ def layer_norm(eps: float) -> Array:
     return (centred / np.sqrt((centred**2).mean(-1, keepdims=True) + eps)).astype(np.float32)
 
 
+def softmax(axis: int) -> Array:
+    shares = np.exp(X - X.max(axis, keepdims=True))
+    return shares / shares.sum(axis, keepdims=True)
+
+
+def averaged(*, with_pads: bool) -> Array:
+    """Windows of three with a pad of one, of rows as channels of one image."""
+    sums = np.stack([np.pad(X, ((0, 0), (1, 1)))[:, at : at + 16] for at in range(3)]).sum(0)
+    counts = np.full(16, 3.0)
+    counts[[0, -1]] = 3.0 if with_pads else 2.0
+    return (sums / counts)[None]
+
+
+def normalised(axis: int) -> Array:
+    return X / np.linalg.norm(X, axis=axis, keepdims=True)
+
+
 def recorded(step: Path, norm: str, arguments: list[Any], made: Array) -> Path:
+    x = X.reshape(made.shape)
     calls = [
-        ("Functional.relu.0.forward", [X], {}, [np.maximum(X, 0)]),
-        (norm, [X, *arguments], {}, [made]),
+        ("Functional.relu.0.forward", [x], {}, [np.maximum(x, 0)]),
+        (norm, [x, *arguments], {}, [made]),
     ]
     return write_ranks(step, {0: calls}).parent
 
@@ -39,26 +57,62 @@ def cause(run: dg.Run) -> dg.Finding:
 
 
 @pytest.mark.parametrize(
-    ("call", "arguments", "words"),
+    ("call", "arguments", "made", "label", "words"),
     [
         (
             "Functional.layer_norm.0.forward",
             [[16], None, None, 1e-5],
-            "with argument 4 0.02 in place of 1e-05",
+            (layer_norm(1e-5), layer_norm(2e-2)),
+            "wrong_epsilon",
+            "with eps 0.02 in place of 1e-05",
         ),
-        ("Module.norm.LayerNorm.forward.0", [], "with eps 0.02 in place of 1e-05"),
+        (
+            "Module.norm.LayerNorm.forward.0",
+            [],
+            (layer_norm(1e-5), layer_norm(2e-2)),
+            "wrong_epsilon",
+            "with eps 0.02 in place of 1e-05",
+        ),
+        (
+            "Functional.normalize.0.forward",
+            [],
+            (normalised(1), normalised(0)),
+            "wrong_axis",
+            "with dim 0 in place of 1",
+        ),
+        (
+            "Functional.softmax.0.forward",
+            [-1],
+            (softmax(1), softmax(0)),
+            "wrong_axis",
+            "with dim 0 in place of 1",
+        ),
+        (
+            "Functional.avg_pool1d.0.forward",
+            [3, 1, 1],
+            (averaged(with_pads=True), averaged(with_pads=False)),
+            "wrong_setting",
+            "with count_include_pad False in place of True",
+        ),
     ],
 )
-def test_of_a_recorded_call(tmp_path: Path, call: str, arguments: list[Any], words: str) -> None:
+def test_of_a_recorded_call(
+    tmp_path: Path,
+    call: str,
+    arguments: list[Any],
+    made: tuple[Array, Array],
+    label: str,
+    words: str,
+) -> None:
     sides = [
-        recorded(tmp_path / side / "step0", call, arguments, layer_norm(eps))
-        for side, eps in (("golden", 1e-5), ("device", 2e-2))
+        recorded(tmp_path / side / "step0", call, arguments, own.astype(np.float32))
+        for side, own in zip(("golden", "device"), made, strict=True)
     ]
 
-    found = cause(dg.compare(sides[0], sides[0], sides[1], sides[1]))
+    origin = cause(dg.compare(sides[0], sides[0], sides[1], sides[1]))
 
-    assert found.label == "wrong_epsilon"
-    assert words in found.sentence
+    assert origin.label == label
+    assert words in origin.sentence
 
 
 def test_of_an_exported_batch_norm(tmp_path: Path) -> None:
