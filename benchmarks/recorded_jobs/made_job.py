@@ -181,7 +181,7 @@ class Recorder:
 
 class Job:
     """A step of a job of *layout*; :meth:`run` records it. *fused*: a block has its queries, keys
-    and values of one layer."""
+    and values of one layer. *has_means*: it takes means over its words, as auxiliary losses do."""
 
     def __init__(
         self,
@@ -194,10 +194,12 @@ class Job:
         ranks: int = 2,
         blocks: int = BLOCKS,
         fused: bool = False,
+        has_means: bool = False,
     ) -> None:
         self.is_wrapped = layout == "wrapped"
         self.layout = "data" if self.is_wrapped else layout
         self.dtype, self.blocks, self.fused = dtype, blocks, fused
+        self.has_means = has_means
         self.fault = {**FAULTS, **JOB_FAULTS, **DATA_FAULTS}.get(fault)
         self.sums: Ranks = {}
         self.number = 1 if layout == "single" else ranks
@@ -504,6 +506,11 @@ class Job:
         flat = {rank: value.reshape(-1, WORDS) for rank, value in scores.items()}
         names = {rank: value.reshape(-1) for rank, value in wanted.items()}
         self.call("Functional.cross_entropy", _loss, flat, names, frame="loss")
+        if self.has_means:
+            usual = self.call(
+                "Torch.mean", lambda a, dim: a.astype(np.float32).mean(dim), flat, 0, frame="means"
+            )
+            self.call("Tensor.mul", lambda a, b: a * b, usual, 0.5, frame="means")
         slope = {rank: self.round(_loss_slope(flat[rank], names[rank])) for rank in self.active}
         back, grads = {}, {}
         for rank in self.active:

@@ -227,6 +227,10 @@ class _Resharding:
             return _Part(weight.runs, frozenset((_WEIGHTS,) if weight.runs else ()))
         if own.dtype in _WHOLE_NUMBERS and self._reads_cut_rows(op):
             return _unknown("whole numbers that count places of the rank, or of golden's")
+        if of_addends := self._of_addends(op, (port,) if io is TensorIO.INPUT else None):
+            if io is TensorIO.OUTPUT:
+                self.reduced[op.id] = of_addends
+            return _addend("it is made of one")
         name = CallName.of(op.name)
         data = self.layout.data.get(self.twins.micro_batches[op.id], {})
         if name.way == "parameters_grad" and data:
@@ -274,6 +278,21 @@ class _Resharding:
         choices += [(*part.runs, (axis, order)) for axis in axes for order in orders]
         nearest = min(choices, key=lambda runs: distance(ours, cut(theirs, dict(runs))))
         return replace(part, runs=nearest)
+
+    def _of_addends(self, op: Op, ports: tuple[int, ...] | None) -> frozenset[str]:
+        """The shares over whose ranks what *op* reads at *ports*, or all it reads if it calls no
+        other rank, is yet to be added up: what was made of an addend, perhaps through a cast."""
+        if ports is None:
+            ports = () if op.id in self._reducing else tuple(range(own_inputs(op)))
+        names = {ref.tensor for port in ports if (ref := op.inputs[port]) is not None}
+        return frozenset().union(
+            *(
+                self.reduced.get(ref.producer.op, ())
+                for ref in op.inputs
+                if ref is not None and ref.producer is not None
+                if ref.tensor.partition(" (")[0] in names
+            )
+        )
 
     def _reads_cut_rows(self, op: Op) -> bool:
         """Whether *op* looks rows up in a weight of which the rank has some."""

@@ -46,6 +46,8 @@ _PARTS = 4
 _PLAIN = (0.0, 1.0, -1.0)
 _NARROW = {DType.BFLOAT16: "bfloat16", DType.FLOAT16: "float16"}
 _FLOATS = frozenset({*_NARROW, DType.FLOAT32, DType.FLOAT64})
+_COUNTS = frozenset({DType.INT32, DType.INT64})
+"""Whole numbers that are cast to floats, as how many words went to each expert."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +83,13 @@ class Unrecorded:
     def add(self, tensor: CallTensor, ref: TensorRef, name: CallName) -> None:
         """*tensor* is the output *ref* of the call *name*."""
         extent, count = tensor.extent, tensor.count
-        if extent is None or not count or tensor.dtype not in _FLOATS:
+        if extent is None or not count or tensor.dtype not in _FLOATS | _COUNTS:
             return
         made = _Output(ref, name.full, tensor.dtype, count, extent)
+        if tensor.dtype in _COUNTS:  # of which msprobe has the extremes alone
+            if extent.maximum > extent.minimum:
+                self._by_extremes[extent.maximum, extent.minimum].append(made)
+            return
         if count == 1:
             insort(self._scalars, (extent.maximum, len(self._scalars), ref))
             return

@@ -53,6 +53,15 @@ def test_a_healthy_job_is_within_rounding_and_nearly_all_is_compared(layout, gol
     assert sum(item.compared for item in outputs) > 0.9 * len(outputs)
 
 
+def test_what_is_made_of_an_addend_is_none_of_goldens(tmp_path):
+    golden = Job(seed=3, has_means=True).run(tmp_path / "golden")
+    device = Job(seed=3, layout="data", dtype="bfloat16", has_means=True).run(tmp_path / "job")
+    run = dg.compare(golden, golden, device, device)
+    assert run.verdict is Verdict.WITHIN_ROUNDING
+    made = [item for item in run.data.comparisons if item.op.endswith("/Tensor.mul.0.forward")]
+    assert {item.reason for item in made} == {Reason.ADDEND}
+
+
 def test_what_each_rank_has_is_said(golden, tmp_path):
     said = "\n".join(compared(golden, tmp_path, "tensor").record.warnings)
     assert "rank 1: the rank has of golden's blocks.0.q weight" in said

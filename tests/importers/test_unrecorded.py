@@ -102,6 +102,16 @@ def test_what_was_done_between_two_calls_is_an_edge(recorder, said, how):
     assert brought(recorder.graph(), "Torch.matmul.0.forward") == [(PROJECTED, how)]
 
 
+def test_counts_that_are_cast_are_an_edge(recorder):
+    counts = np.array([29, 6, 18, 11])
+    made = {**tensor(counts, "int64"), "Mean": None, "Norm": None}  # as msprobe says of them
+    recorder.call("Torch.bincount.0.forward", [draw(3, 3)], [made])
+    recorder.call("Tensor.__truediv__.0.forward", [counts.astype(np.float32)], [draw(2, 2)])
+    assert brought(recorder.graph(), "Tensor.__truediv__.0.forward") == [
+        ("Torch.bincount.0.forward", "cast")
+    ]
+
+
 def test_stacked_tensors_come_from_both(recorder):
     high, low = np.abs(X) + 1, -np.abs(X) - 1
     recorder.call("Tensor.__sub__.0.forward", [draw(3, 3)], [high])
