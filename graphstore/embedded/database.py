@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from graphstore.contract import QueryResult
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits
 from graphstore.embedded.arrow_values import values_of
 from graphstore.embedded.engine import connect, engine_errors, open_file
-from graphstore.errors import DivergraphError, QueryError, StoreError
+from graphstore.errors import DivergraphError, QueryError
 from graphstore.schema.tables import NODES, RELS, RENAMED, ColumnType
 
 _POOL_A_BYTE = 2
@@ -29,11 +28,9 @@ _NUMBERED = frozenset(node.label for node in NODES if node.columns[0].type is Co
 
 
 class ReadDatabase:
-    """A database file opened read-only; several processes and threads may do so at once."""
+    """A database file opened read-only; several processes may do so at once."""
 
     def __init__(self, path: Path) -> None:
-        self._idle = threading.Condition()
-        self._running: set[Any] = set()
         self.path = path
         with engine_errors(path):
             # a file that is gone is for the engine to say
@@ -103,25 +100,16 @@ class ReadDatabase:
                 result.close()
 
     def close(self) -> None:
-        """Stop the queries that still run and release the file."""
-        with self._idle:
-            for connection in self._running:
-                connection.interrupt()
-            self._idle.wait_for(lambda: not self._running)
-            self._database.close()
+        """Release the file."""
+        self._database.close()
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:
-        with self._idle:
-            connection = connect(self._database)
-            self._running.add(connection)
+        connection = connect(self._database)
         try:
             yield connection
         finally:
             connection.close()
-            with self._idle:
-                self._running.discard(connection)
-                self._idle.notify_all()
 
 
 def _collect(result: Any, limit: int | None, stopped: Cancellation) -> QueryResult:
@@ -174,8 +162,6 @@ def query_error(
     The engine was given *cypher* after so many other characters of one line as *before* says.
     """
     first = message.strip().partition("\n")[0]
-    if first.startswith("Interrupted") and timeout is None:
-        return StoreError("the store was closed while a query ran")
     if first.startswith("Interrupted"):
         return too_long(timeout)
     place = _PLACE.search(first)

@@ -17,7 +17,7 @@ from graphstore.cypher.arrow_columns import integers, known
 from graphstore.embedded.arrow_rows import arrow_types, table_columns
 from graphstore.embedded.entry_facts import entry_info, entry_place
 from graphstore.embedded.folders import Entry
-from graphstore.embedded.table_files import TABLE_NAMES, EntryTables
+from graphstore.embedded.table_files import TABLE_NAMES, TableFiles
 from graphstore.schema.codec import plain_text
 from graphstore.schema.stored_graph import NUMBER_BITS, first_id
 from graphstore.schema.tables import RELS, ColumnType
@@ -44,7 +44,7 @@ class _Source:
     those taken from here, others are there from another source.
     """
 
-    tables: EntryTables
+    tables: TableFiles
     graphs: dict[str, str] = field(default_factory=dict)
     own_graphs: set[str] = field(default_factory=set)
     runs: dict[str, str] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class MergedTables:
 
     @classmethod
     def of(
-        cls, entries: Iterable[tuple[Entry, EntryTables]], *, same_keys: bool = False
+        cls, entries: Iterable[tuple[Entry, TableFiles]], *, same_keys: bool = False
     ) -> MergedTables:
         """Those of *entries* under their names of now; equal graphs once.
 

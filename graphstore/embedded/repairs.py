@@ -37,7 +37,7 @@ from graphstore.embedded.memory_files import damaged_memory
 from graphstore.embedded.merged_tables import MergedTables
 from graphstore.embedded.outline_files import PATTERN, is_sound
 from graphstore.embedded.shared_tables import unused
-from graphstore.embedded.table_files import TABLES, EntryTables, write_table_files
+from graphstore.embedded.table_files import TABLES, TableFiles, write_table_files
 from graphstore.embedded.views import Views
 from graphstore.errors import NameTakenError, StoreError, UnknownNameError
 from graphstore.model import Side
@@ -275,7 +275,7 @@ def renew(folder: StoreFolder, entries: Sequence[Entry], views: Views) -> Iterat
 
 def write_anew(
     folder: StoreFolder,
-    entries: Sequence[tuple[Entry, EntryTables]],
+    entries: Sequence[tuple[Entry, TableFiles]],
     *,
     replace: bool = False,
     stamps: Mapping[str, tuple[int, int]] | None = None,

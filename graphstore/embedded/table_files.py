@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from graphstore.embedded.disk import DamagedStoreError, file_facts, is_as_written, os_errors, sync
 from graphstore.errors import StoreError
@@ -23,13 +23,6 @@ _GROUP = 2**16
 _ENDING = ".parquet"
 TABLE_NAMES = (*(node.label for node in NODES), *(rel.type for rel in RELS))
 """Relationships come after the nodes that they join."""
-
-
-class EntryTables(Protocol):
-    """The tables of one or more entries."""
-
-    def table(self, name: str) -> Any:
-        """The Arrow table of a label or relationship type, None if it has no rows."""
 
 
 def write_table_files(folder: Path, tables: Iterable[tuple[str, Any]]) -> None:

@@ -14,7 +14,7 @@ from graphstore.cypher.queries import Dialect, NamedQuery
 from graphstore.cypher.store import CypherStore, utc_now
 from graphstore.cypher.targets import TargetKeys
 from graphstore.errors import StoreError, UnknownNameError
-from graphstore.model import Baseline, ModelGraph, Note, Run, RunStanding, TensorIO
+from graphstore.model import Baseline, ModelGraph, Note, Run, TensorIO
 from graphstore.remote.connection import ServerConnection
 from graphstore.remote.wire import arrays_of_bytes, keys_json, keys_of, rows_of, table_of_bytes
 from graphstore.schema import codec
@@ -129,9 +129,6 @@ class RemoteStore(CypherStore):
         if model not in {baseline.model for baseline in self.baselines()}:
             raise UnknownNameError("baseline of the model", model)
         self._wire.read("drop-baseline", {"name": model})
-
-    def keep_standing(self, standing: RunStanding) -> None:
-        """Nothing: the server keeps what it reckons itself."""
 
     def check_writable(self) -> None:
         """Raise the error that nothing is written from here."""

@@ -320,7 +320,7 @@ def test_the_embedded_engine_alone_would_obey(tmp_path: Path, sample_run) -> Non
     """Opened read-only, it still reads and writes files: only the check stops it."""
     with EmbeddedStore(tmp_path / "store") as store:
         store.save_run(sample_run("first"))
-        store.states("first")
+        store.query("RETURN 1", QueryParameters(), "first")
     (file,) = (tmp_path / "store").rglob("*.lbug")
     out = tmp_path / "out.csv"
     database = ReadDatabase(file)

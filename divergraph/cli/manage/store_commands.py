@@ -155,7 +155,7 @@ def info_command(store: str | None, as_json: bool) -> None:
 )
 @common
 def repair_command(set_aside: bool, store: str | None, as_json: bool) -> int:
-    """Remove what stopped processes left, write lost tables and databases anew, and read everything
+    """Remove what stopped processes left, write runs of earlier versions as tables, and read everything
     to find damage.
 
     Runs of earlier versions get their tables; stopped, it goes on the next time. What another
