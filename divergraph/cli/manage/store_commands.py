@@ -155,8 +155,7 @@ def info_command(store: str | None, as_json: bool) -> None:
 )
 @common
 def repair_command(set_aside: bool, store: str | None, as_json: bool) -> int:
-    """Remove what stopped processes left, write runs of earlier versions as tables, and read everything
-    to find damage.
+    """Remove what stopped processes left, and read everything to find damage.
 
     Runs of earlier versions get their tables; stopped, it goes on the next time. What another
     process is writing just now stays untouched. Nothing damaged is deleted.
