@@ -84,7 +84,7 @@ class DivergraphApp(JobFollower):
         "start": _loaded("start", "StartScreen"),
     }
     DEFAULT_MODE = "runs"
-    COMMANDS = App.COMMANDS | {PaletteProvider}
+    COMMANDS: ClassVar = {PaletteProvider}
     COMMAND_PALETTE_BINDING = "ctrl+p"
 
     class Started(Message):

@@ -202,6 +202,8 @@ TABLE: tuple[Key, ...] = (
     Key("curve.open", "enter", "open", CURVE, "show the worst op under the marker"),
     Key("curve.metric", "m", "metric(1)", CURVE, "another metric", "metric"),
     Key("curve.metric_before", "M", "metric(-1)", CURVE, "the metric before"),
+    Key("curve.type", "t", "narrow('type')", CURVE, "the ops of the next type alone", "type"),
+    Key("curve.state", "s", "narrow('state')", CURVE, "the ops of the next state alone", "state"),
     Key("curve.limit_up", "plus", "limit(1)", CURVE, "move the limit up", "limit"),
     Key("curve.limit_down", "minus", "limit(-1)", CURVE, "move the limit down", "limit"),
     Key("curve.beyond", "F", "beyond", CURVE, "list the ops beyond the limit", "beyond"),

@@ -9,7 +9,7 @@ import json
 import shlex
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tui.ladder import Ladders
     from tui.part_chooser import PartChooser
     from tui.tensors import TensorLook
+    from tui.widgets.curve_ops import ChartField
 
 T = TypeVar("T")
 DETAILS_KEPT = 256
@@ -138,24 +139,42 @@ class Session:
                 self._settle()
             return self._overviews[self.target]
 
-    def curve(self, metric: str) -> MetricCurve:
-        """The curve of a metric of the run."""
+    def curve(self, metric: str, where: str = "") -> MetricCurve:
+        """The curve of a metric of the run, of the ops that the filter *where* takes."""
         from divergraph.present.pictures.metric_curve import metric_curve
+        from graphstore.filter import parse_filter
 
         with self._lock:
-            return metric_curve(self._open(), self.target, metric)
+            return metric_curve(self._open(), self.target, metric, [parse_filter(where)])
 
-    def next_curve(self, shown: str, places: int) -> MetricCurve:
+    def next_curve(self, shown: str, places: int, where: str = "") -> MetricCurve:
         """The curve of the metric so many places behind *shown*, of those that the run has."""
-        from divergraph.present.pictures.metric_curve import PLOTTED, metric_curve
+        from divergraph.present.pictures.metric_curve import PLOTTED
 
-        with self._lock:
-            metrics = list(PLOTTED)
-            while True:
-                shown = metrics[(metrics.index(shown) + places) % len(metrics)]
-                curve = metric_curve(self._open(), self.target, shown)
-                if len(curve) or curve.is_cosine:
-                    return curve
+        metrics = list(PLOTTED)
+        while True:
+            shown = metrics[(metrics.index(shown) + places) % len(metrics)]
+            curve = self.curve(shown, where)
+            if len(curve) or curve.is_cosine:
+                return curve
+
+    def narrowed_curve(
+        self, metric: str, field: ChartField, chosen: Mapping[ChartField, str]
+    ) -> tuple[MetricCurve, Mapping[ChartField, str]]:
+        """The curve of the next op type or state that has ops on it, behind the last of all ops,
+        and what is chosen then."""
+        from tui.widgets.curve_ops import chart_filter
+
+        rows = self.rows()
+        counts = (rows.types if field == "type" else rows.states).counted()
+        values = ["", *sorted((str(value) for value in counts if value), key=str.casefold)]
+        at = values.index(chosen.get(field, ""))
+        while True:
+            at = (at + 1) % len(values)
+            narrowed = {**chosen, field: values[at]}
+            curve = self.curve(metric, chart_filter(narrowed))
+            if len(curve) or not values[at]:
+                return curve, narrowed
 
     def advice(self) -> Advice:
         """What to do about the run; reads all of it."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from divergraph.text.numbers import short
-from divergraph.text.words import UNDEFINED, known, undefined
+from divergraph.text.words import figure_text, known
 from graphstore.model import Metric, MetricSet
 
 _WIDTH = len("cos 1.000000  rel 0.000e+00  max|d| 0.000e+00")
@@ -17,11 +16,7 @@ def metric_text(metrics: MetricSet | None) -> str:
         return f"{'another shape':<{_WIDTH}}"
     cosine = known(metrics, Metric.COSINE_SIMILARITY)
     digits = 5 if cosine is not None and cosine < 0 else 6
-    alike = _figure(metrics, Metric.COSINE_SIMILARITY, f".{digits}f")
-    error = _figure(metrics, Metric.RELATIVE_EUCLIDEAN_DISTANCE)
-    worst = _figure(metrics, Metric.MAX_ABSOLUTE_ERROR)
+    alike = figure_text(metrics, Metric.COSINE_SIMILARITY, f".{digits}f")
+    error = figure_text(metrics, Metric.RELATIVE_EUCLIDEAN_DISTANCE)
+    worst = figure_text(metrics, Metric.MAX_ABSOLUTE_ERROR)
     return f"cos {alike:>8}  rel {error:>9}  max|d| {worst:>9}"
-
-
-def _figure(metrics: MetricSet, metric: Metric, form: str = ".3g") -> str:
-    return UNDEFINED if undefined(metrics, metric) else short(known(metrics, metric), form)

@@ -226,13 +226,26 @@ class AnswerFact(NamedTuple):
 class AnswerTable(NamedTuple):
     """A list of objects in an answer: the names of their fields, and their values in words.
 
-    ``depths`` say of each row how far it is below the first of a tree, 0 where there is none.
+    ``depths`` say of each row how far it is below the first of a tree, 0 where there is none;
+    ``nested`` are the columns whose values are objects, with many fields in a cell.
     """
 
     title: str
     names: tuple[str, ...]
     rows: list[list[str]]
     depths: tuple[int, ...]
+    nested: frozenset[str] = frozenset()
+
+    def telling(self) -> AnswerTable:
+        """It without the columns that are empty in all rows, or say what one before them says."""
+        columns = dict(zip(self.names, zip(*self.rows, strict=True), strict=True))
+        kept: dict[str, tuple[str, ...]] = {}
+        for name, column in columns.items():
+            repeats = len(column) > 1 and column in kept.values()
+            if {*column} != {"-"} and not repeats:
+                kept[name] = column
+        rows = [list(row) for row in zip(*kept.values(), strict=True)]
+        return self._replace(names=tuple(kept), rows=rows) if kept else self
 
 
 def in_tree(rows: Sequence[Mapping[str, Json]]) -> list[tuple[Mapping[str, Json], int]]:
@@ -263,7 +276,8 @@ def answer_parts(shape: Mapping[str, Json], title: str = "") -> Iterator[AnswerF
                 rows = in_tree([row for row, _ in rows])
             cells = [[_text(row[name]) for name in names] for row, _ in rows]
             depths = tuple(depth for _, depth in rows)
-            yield AnswerTable(words, names, cells, depths)
+            nested = {name for name in names for row, _ in rows if isinstance(row[name], dict)}
+            yield AnswerTable(words, names, cells, depths, frozenset(nested))
         else:
             yield AnswerFact(words, _text(value))
 

@@ -13,18 +13,17 @@ from xml.etree import ElementTree as Xml
 from divergraph.outcomes import gives_no_answer
 from divergraph.present.report_words import reason_text, tensor_text
 from divergraph.present.run_report import RunReport
-from divergraph.text.numbers import short
 from divergraph.text.printable import printable
 from divergraph.text.words import (
     REASON_WORDS,
     answers_text,
     counted,
-    known,
     observed_text,
+    telling_figures,
     verdict_text,
 )
 from divergraph.thresholds.verdicts import worst
-from graphstore.model import Comparison, Metric, OpState, TensorIO, Verdict
+from graphstore.model import Comparison, OpState, TensorIO, Verdict
 from graphstore.op_row import OpRow
 
 _FAILING = (OpState.ORIGIN, OpState.INHERITED, OpState.BROKEN)
@@ -161,11 +160,9 @@ def _numbers(item: Comparison) -> str:
     metrics = item.metrics
     if metrics is None:
         return ""
-    return (
-        f"cosine {short(known(metrics, Metric.COSINE_SIMILARITY), '.6f')}, relative error "
-        f"{short(metrics.relative_euclidean_distance)}, largest error "
-        f"{short(metrics.max_absolute_error)}"
-    )
+    words = ("cosine", "relative error", "largest error")
+    pairs = zip(words, telling_figures(metrics), strict=True)
+    return ", ".join(f"{word} {figure}" for word, figure in pairs)
 
 
 def _why_skipped(row: OpRow, items: Sequence[Comparison]) -> str:

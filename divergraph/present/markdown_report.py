@@ -17,13 +17,13 @@ from divergraph.text.words import (
     answers_text,
     counted,
     excuse_text,
-    known,
     not_compared_text,
     note_text,
     observed_text,
+    telling_figures,
     verdict_text,
 )
-from graphstore.model import Method, Metric, Note
+from graphstore.model import Method, Note
 
 _ORIGINS, _SUSPECTS, _WORST = 10, 5, 5
 _MARKS = {0: "✅", 1: "❌"}
@@ -63,11 +63,7 @@ def _origins(report: RunReport) -> list[str]:
     for one in origins[:_ORIGINS]:
         origin, metrics = one.origin, one.origin.metrics
         cells = [str(origin.rank), _code(f"{origin.op}:{origin.output}"), _code(origin.type)]
-        cells += [
-            short(known(metrics, Metric.COSINE_SIMILARITY), ".6f"),
-            short(metrics.relative_euclidean_distance),
-            short(metrics.max_absolute_error),
-        ]
+        cells += telling_figures(metrics)
         cells += [short(origin.suspicion), _plain(_why(one))] if split else []
         lines.append(cells)
     parts = ["**The error starts at**", _table(heading, lines, names=3)]
@@ -102,9 +98,7 @@ def _worst(report: RunReport) -> list[str]:
         lines.append(
             [
                 _code(tensor_text(item)),
-                short(known(item.metrics, Metric.COSINE_SIMILARITY), ".6f"),
-                short(item.metrics.relative_euclidean_distance),
-                short(item.metrics.max_absolute_error),
+                *telling_figures(item.metrics),
                 "" if item.level is None else item.level.value,
                 _plain(excuse_text(item)),
             ]

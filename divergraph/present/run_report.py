@@ -12,6 +12,7 @@ from divergraph.ask.memory.notes import notes_by_op
 from divergraph.ask.origin_answers import OriginsAnswer
 from divergraph.ask.overview_answers import overview
 from divergraph.ask.reasons import reason_groups
+from divergraph.present.pictures.metric_curve import PLOTTED, MetricCurve, metric_curve
 from graphstore.gc_paused import gc_paused
 from graphstore.model import Comparison, Note, OpState, Run, Side, TensorIO
 from graphstore.op_row import OpRow
@@ -38,6 +39,8 @@ class RunReport:
     device_name: str
     notes: tuple[tuple[str, Note], ...] = ()
     """What people wrote of ops, each with the device op it is about."""
+    curves: tuple[MetricCurve, ...] = ()
+    """What can be drawn of the ops along the execution order."""
 
     @cached_property
     def number(self) -> Mapping[str, int]:
@@ -75,6 +78,7 @@ def stored_report(store: GraphStore, name: str, data: RunData | None = None) -> 
         seen.golden_name,
         seen.device_name,
         tuple((op, note) for op, notes in written.items() for note in notes),
+        tuple(curve for one in PLOTTED if len(curve := metric_curve(store, name, one))),
     )
 
 

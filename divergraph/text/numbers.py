@@ -26,6 +26,12 @@ def small_number(value: float) -> str:
     return short(value, ".0f" if _THOUSAND <= value < _IN_FULL else ".3g")
 
 
+def signed_percent(share: float) -> str:
+    """``+92.6 %``; what rounds to nothing has no sign."""
+    text = f"{100 * share:+.1f}"
+    return f"{text[1:] if float(text) == 0 else text} %"
+
+
 def deviation_text(values: tuple[float, float, float, float]) -> str:
     """``(mean;std),(mean;std)`` of device and golden with 3 decimals, tiny values as 0."""
     texts = [short(0.0 if abs(value) < _LEAST_SHOWN else value, ".3f") for value in values]

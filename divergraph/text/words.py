@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from divergraph.text.numbers import short
 from divergraph.text.unlike_inputs import unlike_inputs_text
 from graphstore.model import (
+    TELLING_METRICS,
     Blamed,
     Comparison,
     Guilt,
@@ -82,6 +84,17 @@ def undefined(metrics: MetricSet, metric: Metric) -> bool:
     finite = not metrics.device_nonfinite and not metrics.golden_nonfinite
     value = known(metrics, metric)
     return finite and value is not None and math.isnan(value)
+
+
+def figure_text(metrics: MetricSet, metric: Metric, form: str = ".3g") -> str:
+    """*metric* in a few digits; ``undef`` where it has no value though all values are finite."""
+    return UNDEFINED if undefined(metrics, metric) else short(known(metrics, metric), form)
+
+
+def telling_figures(metrics: MetricSet) -> list[str]:
+    """The texts of ``TELLING_METRICS``: cosine, relative error and the largest."""
+    forms = {Metric.COSINE_SIMILARITY: ".6f"}
+    return [figure_text(metrics, one, forms.get(one, ".3g")) for one in TELLING_METRICS]
 
 
 def verdict_word(verdict: Verdict) -> str:

@@ -6,7 +6,7 @@ lists what can be asked.
 """
 
 from graphstore.filter.fields import FIELDS, FieldKind, FilterField, Operator, near_misses
-from graphstore.filter.parser import parse_filter
+from graphstore.filter.parser import parse_filter, quoted
 from graphstore.filter.terms import OpFilter, Pattern, Term
 
 __all__ = [
@@ -19,4 +19,5 @@ __all__ = [
     "Term",
     "near_misses",
     "parse_filter",
+    "quoted",
 ]

@@ -145,6 +145,16 @@ class _Reader:
         return FilterError(self._text, what, start=start, end=max(end, start + 1), hint=hint)
 
 
+def quoted(value: str) -> str:
+    """*value* as it stands in a filter that means just it.
+
+    >>> quoted("Conv 2")
+    '"Conv 2"'
+    """
+    escaped = re.sub(r'(["\\*])', r"\\\1", value)
+    return f'"{escaped}"'
+
+
 def _escapable(quote: str, *, regex: bool) -> tuple[str, ...]:
     return (quote, "\\") if regex else (quote, "\\", "*")
 

@@ -185,8 +185,12 @@ def test_runs_of_a_model_stand_beside_each_other(store):
     assert states["stem:0", "stem"] is states["left:0", "again"] is OpState.ORIGIN
     assert ("left:0", "holes") not in states, "that run dumped no such output"
     assert answer.originals == ("stem:0", "left:0", "shift:0"), "in execution order"
+    for run in answer.runs:
+        gate = GateQuestion(run.run).ask(store)
+        assert (run.passed, set(run.worse)) == (gate.passed, {one.op for one in gate.worse})
     picture = model_map(answer)
-    assert len(picture.cells) == len(answer.ops)
+    assert (picture.rows[0], len(picture.cells)) == ("gate", len(answer.ops) + len(answer.runs))
+    assert {cell.state for cell in picture.cells if cell.row == 0} == {OpState.ORIGIN}
     assert picture.legend[0] is OpState.ORIGIN
     store.drop_baseline(store.run("fine").golden)
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from divergraph.cli.main import run
+from divergraph.present.pictures.metric_curve import metric_curve
+from divergraph.present.pictures.scatter_plot import scatter_plot
 from divergraph.text.printable import printable
+from graphstore.open_store import open_store
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.thorough]
 
@@ -50,24 +53,49 @@ def test_the_plot_has_points_limits_and_origins(page):
     assert page.run("document.getElementById('plot').dataset.metric") == (
         "relative_euclidean_distance"
     )
-    bounds = page.run("[...document.querySelectorAll('.limit')].map(e => e.dataset.bound)")
-    assert bounds == ["0.01", "0.05"]
-    marks = page.run("[...document.querySelectorAll('text.start')].map(e => e.textContent)")
-    assert marks == ["◆1"]
-    inked = page.run(
-        "(() => { const c = document.querySelector('canvas');"
-        "return c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v); })()"
-    )
-    assert inked
+    assert page.run("document.querySelector('#plot .rank-mark').textContent") == "1"
+    assert page.run("document.querySelectorAll('#plot line.limit').length") == 2
+
+
+def test_the_plot_is_the_picture_of_the_run(page, demo_store):
+    """Its points lie where all faces have them, whatever the metric."""
+    with open_store(str(demo_store)) as store:
+        for metric in ("relative_euclidean_distance", "cosine_similarity", "max_absolute_error"):
+            picture = scatter_plot(metric_curve(store, "fault", metric))
+            page.run(f"location.hash = 'metric={metric}'")
+            page.until(f"document.getElementById('plot').dataset.metric === '{metric}'")
+            drawn = page.run(
+                "[...document.querySelectorAll('#plot .point')].map(e => "
+                "[e.cx.baseVal.value, e.cy.baseVal.value, e.dataset.state])"
+            )
+            described = [[point.x, point.y, point.state.value] for point in picture.points]
+            assert len(drawn) == len(described) > 50
+            for shown, expected in zip(sorted(drawn), sorted(described), strict=True):
+                assert shown[2] == expected[2]
+                assert shown[:2] == pytest.approx(expected[:2], abs=0.2)
+
+
+def test_an_op_type_is_drawn_and_counted_alone(page):
+    page.run("document.getElementById('type').value = 'Identity'")
+    page.run("document.getElementById('type').dispatchEvent(new Event('change'))")
+    assert all("Identity" in row for row in rows(page))
+    beyond, _, measured, _ = page.texts("#beyond-count")[0].split()
+    assert 0 < int(beyond) < int(measured) < 120
+    assert page.run("document.querySelectorAll('#plot .point').length") == int(measured)
+
+
+def test_numbers_that_are_not_defined_are_no_nan(page, page_of_fault):
+    page.open(page_of_fault, "text=learning_rate_schedule/LessEqual:0")
+    assert "undef" in rows(page)[0]
+    assert "NaN" not in rows(page)[0]
 
 
 def test_another_metric_has_its_own_limits(page, page_of_fault):
     page.open(page_of_fault, "metric=cosine_similarity")
-    bounds = page.run("[...document.querySelectorAll('.limit')].map(e => e.dataset.bound)")
-    assert bounds == ["0.999", "0.99"]
+    assert page.run("document.getElementById('limit').value") == "0.99"
     assert page.run("document.getElementById('metric').value") == "cosine_similarity"
     page.open(page_of_fault, "metric=max_absolute_error")
-    assert page.run("document.querySelectorAll('.limit').length") == 0
+    assert page.run("document.querySelectorAll('line.limit').length") == 0
 
 
 def test_a_limit_is_dragged_and_what_is_beyond_it_listed(page, page_of_fault):
@@ -144,19 +172,18 @@ def test_an_origin_leads_to_its_row_and_all_of_its_numbers(page):
     assert "LeNet/conv2/Relu:0" in said
 
 
-def test_a_point_leads_to_its_row_even_if_that_is_filtered_out(page, page_of_fault):
-    page.open(page_of_fault, "text=L2Loss")
+def test_a_point_and_a_name_lead_to_the_row_even_if_that_is_filtered_out(page, page_of_fault):
     x, y = page.run(
         "(() => { document.getElementById('plot').scrollIntoView();"
-        "const b = document.getElementById('plot').getBoundingClientRect();"
-        "const l = document.querySelector('line.start'); return [b.x + +l.getAttribute('x1'),"
-        "b.y]; })()"
+        "const c = document.querySelector('#plot [data-state=origin]').getBoundingClientRect();"
+        "return [c.x + 6, c.y + 6]; })()"
     )
-    for height in range(40, 330, 8):  # the origin lies somewhere on its line
-        page.mouse(x, y + height, "mouseMoved")
-        if any(ORIGIN in text for text in page.texts(".tip:not([hidden])")):
-            break
-    page.mouse(x, y + height)
+    page.mouse(x, y, "mouseMoved")
+    assert any(ORIGIN in text for text in page.texts(".tip:not([hidden])"))
+    page.mouse(x, y)
+    assert ORIGIN in page.texts("tr[aria-selected]")[0]
+    page.open(page_of_fault, "text=L2Loss")
+    page.run("document.querySelector('.origins a.op').click()")
     assert ORIGIN in page.texts("tr[aria-selected]")[0]
     assert page.run("document.getElementById('text').value") == ""
 
@@ -209,7 +236,6 @@ def test_hostile_names_stay_text(browser, hostile_store, tmp_path):
 @pytest.mark.slow
 def test_a_large_run_stays_usable(browser, tmp_path):
     from benchmarks.scale.model_graphs import made_run
-    from graphstore.open_store import open_store
 
     data, store, path = made_run(30_000), tmp_path / "store", tmp_path / "large.html"
     with open_store(str(store)) as opened:

@@ -32,6 +32,21 @@ async def test_the_answer_about_a_model_leads_to_its_ops(browse, analysed_store,
         assert op_under_cursor(b.app) == op
 
 
+async def test_a_click_on_a_field_of_a_map_leads_to_its_op(browse, analysed_store, settle):
+    async with browse(analysed_store) as b:
+        ask(b.app, own_question("model"))
+        await settle(b.pilot)
+        await b.press("f5")
+        table = b.app.screen.table
+        op = table.rows[0][table.names.index("op")]
+        places = ((x, y) for y in range(b.app.size.height) for x in range(b.app.size.width))
+        fields = [at for at in places if "open_cell" in str(b.app.screen.get_style_at(*at).meta)]
+        assert fields
+        await b.pilot.click(offset=fields[0])
+        await settle(b.pilot)
+        assert op_under_cursor(b.app) == op
+
+
 def test_a_map_says_what_its_marks_mean_and_what_does_not_fit():
     states = (OpState.ORIGIN, OpState.INHERITED)
     cells = [StateCell(0, at, states[at % 2], "run", "op", "") for at in range(30)]

@@ -396,3 +396,20 @@ async def test_limits_have_no_reckoning(browse):
     async with browse as b:
         await b.press("W")
         assert "divergraph analyse" in text_of(b.app)
+
+
+async def test_the_chart_shows_one_type_or_state_with_its_counts(browse):
+    async with browse as b:
+        chart = b.app.screen.query_one(Curve)
+        chart.focus()
+        whole = len(chart.ops)
+        await b.press("s")
+        assert 0 < len(chart.ops) < whole
+        assert len(chart.ops.states.counted()) == 1
+        assert f" of {len(chart.ops)} ops beyond" in str(chart.border_subtitle)
+        await b.press("m", "t")
+        assert chart.ops.where.startswith("state:")
+        assert " type:" in chart.ops.where or chart.ops.where.startswith("type:")
+        await b.press("F")
+        assert isinstance(b.app.screen, OpsScreen)
+        assert " of " in text_of(b.app)

@@ -16,6 +16,7 @@ from divergraph.ask.trace_answers import Cut, ErrorPath, Trace
 from divergraph.text.printable import printable
 from graphstore.columns.coded import Int
 from graphstore.model import Metric, OpState, Side
+from tui.render.hanging import hung
 from tui.render.op_table import ERROR_DECADES, ERROR_FLOOR, state_style, value_style, widest_name
 from tui.render.part_marks import Marks
 from tui.style import theme
@@ -218,17 +219,17 @@ def title(trace: Trace, number: int, glyphs: Glyphs) -> str:
 
 def reach(trace: Trace, path: ErrorPath, glyphs: Glyphs, width: int) -> Content:
     """What the error reaches, what joins the path, where it is healed."""
+    reached = (
+        f"{wording.count(len(trace.steps) - 1, 'op')}, {trace.over} of "
+        f"{trace.measured} compared ones over a limit"
+    )
+    ends = (
+        f"{wording.count(len(trace.outputs), 'output')}; "
+        f"{wording.count(path.ops, 'op')} between the ends of this path"
+    )
     lines = [
-        _line(
-            "reaches",
-            f"{wording.count(len(trace.steps) - 1, 'op')}, {trace.over} of "
-            f"{trace.measured} compared ones over a limit",
-        ),
-        _line(
-            "ends",
-            f"{wording.count(len(trace.outputs), 'output')}; "
-            f"{wording.count(path.ops, 'op')} between the ends of this path",
-        ),
+        *hung(fit("reaches", _LABEL, ""), reached, width, theme.HEADING),
+        *hung(fit("ends", _LABEL, ""), ends, width, theme.HEADING),
     ]
     met = [at for at in path.steps.met.tolist() if at > 0]
     for step in map(path.steps.__getitem__, met[:_LISTED]):

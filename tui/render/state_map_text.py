@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from textual.content import Content
+from textual.style import Style
 
 from divergraph.present.pictures.state_map import StateMap
 from divergraph.text.printable import printable
@@ -18,7 +19,7 @@ _WIDEST = 9
 
 def state_map_text(picture: StateMap, glyphs: Glyphs, width: int) -> Content:
     """Rows of marks below the names of the columns, and a legend; columns that do not fit are
-    counted."""
+    counted. A click on a mark is the screen's action ``open_cell``, with the cell's number."""
     rows = [printable(name) for name in picture.rows]
     short_names = ShortNames(rows)
     room = max(12, width // 3)
@@ -26,10 +27,10 @@ def state_map_text(picture: StateMap, glyphs: Glyphs, width: int) -> Content:
     names = max(map(width_of, [*rows, picture.across]), default=0)
     wide = max(2, min(_WIDEST, (width - names - 2) // max(1, len(picture.columns))))
     shown = min(len(picture.columns), max(1, (width - names - 2) // wide))
-    states = {(cell.row, cell.column): cell.state for cell in picture.cells}
+    places = {(cell.row, cell.column): number for number, cell in enumerate(picture.cells)}
     lines = [_heading(picture, names, wide, shown, glyphs)]
     for number, name in enumerate(rows):
-        marks = [_mark(states.get((number, column)), wide, glyphs) for column in range(shown)]
+        marks = [_field(picture, places.get((number, at)), wide, glyphs) for at in range(shown)]
         lines.append(Content.assemble(f"{fit(name, names, glyphs.ellipsis)}  ", *marks))
     legend = [
         Content.assemble(_mark(state, 2, glyphs), state.value, "   ") for state in picture.legend
@@ -51,7 +52,12 @@ def _heading(picture: StateMap, names: int, wide: int, shown: int, glyphs: Glyph
     return Content.styled(f"{head}  {''.join(texts)}".rstrip(), theme.HEADING)
 
 
-def _mark(state: OpState | None, wide: int, glyphs: Glyphs) -> Content:
-    if state is None:
+def _field(picture: StateMap, number: int | None, wide: int, glyphs: Glyphs) -> Content:
+    if number is None:
         return Content(" " * wide)
+    mark = _mark(picture.cells[number].state, wide, glyphs)
+    return mark.stylize(Style.from_meta({"@click": f"screen.open_cell({number})"}))
+
+
+def _mark(state: OpState, wide: int, glyphs: Glyphs) -> Content:
     return Content.styled(glyphs.state(state).ljust(wide), theme.STATE_STYLES[state])

@@ -70,7 +70,7 @@ def _open(owner: Owner, window: AnswerOverlay) -> None:
     def closed(_: str | None) -> None:
         if (chosen := window.chosen) is None:
             return
-        if chosen.run in ("", owner.session.target):
+        if chosen.op and chosen.run in ("", owner.session.target):
             owner.open_op(chosen.op)
         else:
             owner.post_message(OpenTarget(chosen.run, "run"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from textual import on, work
@@ -11,6 +11,7 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.message import Message
 from textual.worker import get_current_worker
 
+from graphstore.filter import quoted
 from graphstore.model import Metric
 from tui.address import ScreenAddress
 from tui.keys import KeyScope
@@ -19,7 +20,7 @@ from tui.render import overview_rows, overview_text
 from tui.render.why_text import remedy_of
 from tui.screens.base import ViewScreen
 from tui.widgets.curve import Curve
-from tui.widgets.curve_ops import CurveOps, metric_ops
+from tui.widgets.curve_ops import ChartField, CurveOps, chart_filter, metric_ops
 from tui.widgets.lines import KeyLine, StatusLine
 from tui.widgets.row_list import RowList
 from tui.widgets.rows import FixedRows
@@ -68,9 +69,10 @@ class OverviewScreen(ViewScreen):
     class OtherCurve(Message):
         """The ops by another metric are there."""
 
-        def __init__(self, curve: CurveOps) -> None:
+        def __init__(self, curve: CurveOps, chosen: Mapping[ChartField, str]) -> None:
             super().__init__()
             self.curve = curve
+            self.chosen = chosen
 
     class Advised(Message):
         """The advice on the run is there."""
@@ -86,6 +88,7 @@ class OverviewScreen(ViewScreen):
         self._origins: Sequence[OpRow] = ()
         self._modules: Sequence[str] = ()
         self._reasons: Sequence[str] = ()
+        self._drawn_only: Mapping[ChartField, str] = {}
 
     def body(self) -> ComposeResult:
         """Two panes above, the chart, two panes below, one line of counts."""
@@ -116,7 +119,7 @@ class OverviewScreen(ViewScreen):
     def load(self, address: ScreenAddress) -> None:
         """Ask for the overview."""
         self.owner.session.note("origins", address.target)
-        self._advice = None
+        self._advice, self._drawn_only = None, {}
         self._ask()
 
     @work(thread=True, exclusive=True, group="overview", exit_on_error=False)
@@ -196,7 +199,7 @@ class OverviewScreen(ViewScreen):
         if which == "origins":
             self.post_message(OpenOp(self._origins[event.index].id))
         elif which == "modules":
-            self.post_message(OpenFilter(f"ns:{_quoted(self._modules[event.index])}"))
+            self.post_message(OpenFilter(f"ns:{quoted(self._modules[event.index])}"))
         else:
             self.post_message(OpenFilter(f"reason:{self._reasons[event.index]}"))
 
@@ -209,14 +212,32 @@ class OverviewScreen(ViewScreen):
         worker = get_current_worker()
 
         def ask() -> None:
-            curve = self.owner.session.next_curve(shown, places)
+            where = chart_filter(self._drawn_only)
+            curve = self.owner.session.next_curve(shown, places, where)
             if not worker.is_cancelled:
-                self.post_message(self.OtherCurve(metric_ops(curve)))
+                self.post_message(self.OtherCurve(metric_ops(curve, where), self._drawn_only))
+
+        self.answer(ask)
+
+    @on(Curve.Narrowed)
+    def _ask_for_ops(self, event: Curve.Narrowed) -> None:
+        self._ask_narrowed(event.metric, event.field)
+
+    @work(thread=True, exclusive=True, group="curve", exit_on_error=False)
+    def _ask_narrowed(self, metric: str, field: ChartField) -> None:
+        worker = get_current_worker()
+
+        def ask() -> None:
+            curve, chosen = self.owner.session.narrowed_curve(metric, field, self._drawn_only)
+            if not worker.is_cancelled:
+                ops = metric_ops(curve, chart_filter(chosen))
+                self.post_message(self.OtherCurve(ops, chosen))
 
         self.answer(ask)
 
     @on(OtherCurve)
     def _show_curve(self, event: OtherCurve) -> None:
+        self._drawn_only = event.chosen
         self.query_one(Curve).show(event.curve)
 
     @on(Curve.Beyond)
@@ -239,7 +260,3 @@ class OverviewScreen(ViewScreen):
         if index < len(self._origins):
             choices = {"name": ("n", self._origins[index].id), **choices}
         return choices
-
-
-def _quoted(value: str) -> str:
-    return f'"{value}"' if any(char in value for char in ' |"*') else value

@@ -21,6 +21,7 @@ from tui.style.glyphs import UNICODE, Glyphs
 from tui.widgets.cells import cut_to, fit, joined, width_of
 from tui.widgets.curve_ops import (
     NO_OPS,
+    ChartField,
     CurveColumns,
     CurveOp,
     CurveOps,
@@ -50,6 +51,14 @@ class Curve(Titled, can_focus=True):
             self.shown = shown
             self.places = places
 
+    class Narrowed(Message):
+        """The ops of the next type or state are wanted alone."""
+
+        def __init__(self, metric: str, field: ChartField) -> None:
+            super().__init__()
+            self.metric = metric
+            self.field = field
+
     class Beyond(Message):
         """The ops beyond the limit are wanted, which this filter lists."""
 
@@ -76,7 +85,8 @@ class Curve(Titled, can_focus=True):
         self.ops = ops
         self._empty = f"no op has a {ops.label}"
         self._columns = None
-        self.name_pane(f"{ops.label[:1].upper()}{ops.label[1:]} along execution order")
+        title = f"{ops.label[:1].upper()}{ops.label[1:]} along execution order"
+        self.name_pane(f"{title}, {ops.where}" if ops.where else title)
         self._place()
         self.refresh()
 
@@ -114,6 +124,10 @@ class Curve(Titled, can_focus=True):
     def action_metric(self, places: int) -> None:
         """Ask for the metric so many places on."""
         self.post_message(self.OtherMetric(self.ops.metric, places))
+
+    def action_narrow(self, field: ChartField) -> None:
+        """Ask for the ops of the next type or state alone."""
+        self.post_message(self.Narrowed(self.ops.metric, field))
 
     def action_limit(self, steps: int) -> None:
         """Move the limit up; count what is beyond it now."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from divergraph.present.pictures.scales import PlotScale, beyond, beyond_filter, less_is_worse
 from divergraph.text.numbers import small_number
 from graphstore.columns.coded import Bool, Coded, Float
+from graphstore.filter import quoted
 from graphstore.model import Metric, OpState
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class CurveOps:
     metric: str = Metric.COSINE_SIMILARITY.value
     label: str = Metric.COSINE_SIMILARITY.label
     limit: float | None = None
+    where: str = ""
+    """The filter that these ops pass."""
 
     def __len__(self) -> int:
         return len(self.topo)
@@ -81,7 +84,9 @@ class CurveOps:
 
     def filter_beyond(self) -> str:
         """The filter that lists them, empty without a limit."""
-        return "" if self.limit is None else beyond_filter(self.metric, self.limit)
+        if self.limit is None:
+            return ""
+        return f"{self.where} {beyond_filter(self.metric, self.limit)}".strip()
 
     def with_limit_moved(self, steps: int) -> CurveOps:
         """The same with the limit so many steps higher on the chart, or the first one."""
@@ -98,8 +103,17 @@ class CurveOps:
 NO_OPS = CurveOps((), np.zeros(0, dtype=np.int32), np.zeros(0), Coded.of(()), Coded.of(()))
 
 
-def metric_ops(curve: MetricCurve) -> CurveOps:
-    """The ops of a curve of any metric."""
+ChartField: TypeAlias = Literal["type", "state"]
+"""What ops of a chart can be chosen by."""
+
+
+def chart_filter(chosen: Mapping[ChartField, str]) -> str:
+    """The filter that takes the *chosen* ops: ``type:"Conv2D" state:"inherited"``."""
+    return " ".join(f"{field}:{quoted(value)}" for field, value in chosen.items() if value)
+
+
+def metric_ops(curve: MetricCurve, where: str = "") -> CurveOps:
+    """The ops of a curve of any metric, which pass the filter *where*."""
     return CurveOps(
         curve.ids,
         curve.numbers,
@@ -109,6 +123,7 @@ def metric_ops(curve: MetricCurve) -> CurveOps:
         curve.metric,
         curve.label,
         curve.limits.get("fail"),
+        where,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -379,7 +380,9 @@ class RowList(Titled, ScrollView, can_focus=True):
 
     def _blank(self, y: int, width: int) -> Strip:
         style = self.get_component_rich_style("row-list--empty")
-        text = self.empty if y == HEADER_LINES and not len(self.source) else ""
+        words = [] if len(self.source) else textwrap.wrap(self.empty, max(1, width))
+        line = y - HEADER_LINES
+        text = words[line] if 0 <= line < len(words) else ""
         return Strip([Segment(fit(text, width, self.glyphs.ellipsis), style)])
 
     def _click_heading(self, x: int) -> None:

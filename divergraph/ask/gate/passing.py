@@ -103,7 +103,7 @@ def _gate(
         )
     suspect = max(old.suspect, new.analysis.suspect)
     changes = changes_between(before, after, times, suspect)
-    worse = tuple(one for one in changes if _is_worse(one, times))
+    worse = worse_changes(changes, times)
     return GateAnswer(
         new,
         baseline,
@@ -189,6 +189,11 @@ def _baseline(store: GraphStore, run: Run, old: Run) -> GateBaseline:
     by_split = run.method is old.method is Method.ROOT_CAUSE
     gate_baseline = GateBaseline.of(old, judged_outputs(store, old, by_split=by_split))
     return gate_baseline if by_split else replace(gate_baseline, method=Method.THRESHOLDS)
+
+
+def worse_changes(changes: Sequence[OpChange], times: float = TIMES) -> tuple[OpChange, ...]:
+    """Those for which a run may not pass."""
+    return tuple(change for change in changes if _is_worse(change, times))
 
 
 def _is_worse(change: OpChange, times: float) -> bool:

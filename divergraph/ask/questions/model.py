@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Annotated
 
 from divergraph.ask.facts import load_facts
 from divergraph.ask.gate.judged_outputs import JudgedOutput, JudgedOutputs, judged_outputs
+from divergraph.ask.gate.passing import worse_changes
 from divergraph.ask.memory.baselines import standings
 from divergraph.ask.model_runs import model_name, models_of
 from divergraph.ask.question import Parameter, Question, RunName
 from divergraph.ask.questions.compare_runs import TIMES, ChangeKind, OpChange, changes_between
+from divergraph.outcomes import gives_no_answer
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
 from graphstore.model import Guilt, Method, OpState, Run, Standing, TensorRef, Verdict
@@ -30,6 +32,10 @@ class RunOfModel:
     created: str
     verdict: Verdict
     standing: Annotated[Standing | None, "against the baseline; null where the model has none"]
+    passed: Annotated[
+        bool | None, "whether it passes the gate: see gate; null where there is no baseline"
+    ]
+    worse: Annotated[tuple[str, ...], Parameter("the ops for which it does not", op_of=".run")]
     changes: Annotated[
         Mapping[str, int], "since the run before, by kind as compare-runs says; the first has none"
     ]
@@ -98,20 +104,16 @@ class ModelQuestion(Question[ModelAnswer]):
         standing_of = standings(store, runs)
         outputs = _Outputs(store)
         changes = _changes(outputs, listed)
-        baseline = next(
-            (
-                name
-                for name, standing in standing_of.items()
-                if standing.standing is Standing.BASELINE
-            ),
-            None,
-        )
+        is_baseline = (standing.standing is Standing.BASELINE for standing in standing_of.values())
+        baseline = next(compress(standing_of, is_baseline), None)
+        gate = _Gate(outputs, next((run for run in runs if run.name == baseline), None))
         rows = (
             RunOfModel(
                 run.name,
                 run.created,
                 run.verdict,
                 standing_of[run.name].standing if run.name in standing_of else None,
+                *gate.result(run),
                 Counter(change.kind.value for change in changes[run.name]),
                 next((change.sentence for change in changes[run.name]), None),
             )
@@ -146,6 +148,30 @@ class _Outputs:
         if key not in self._known:
             self._known[key] = JudgedOutputs(judged_outputs(self._store, run, by_split=by_split))
         return self._known[key]
+
+
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    """The gate of a model, which runs pass that are not worse than its baseline."""
+
+    outputs: _Outputs
+    baseline: Run | None
+
+    def result(self, run: Run) -> tuple[bool | None, tuple[str, ...]]:
+        """Whether *run* passes, and the ops for which it does not; None if it cannot be told."""
+        old = self.baseline
+        if old is None or gives_no_answer(old.verdict):
+            return None, ()
+        by_split = old.method is run.method is Method.ROOT_CAUSE
+        if old.method is Method.ROOT_CAUSE and not by_split:
+            return None, ()
+        before, after = (self.outputs.of(one, by_split=by_split) for one in (old, run))
+        if not before.golden & after.golden:
+            return None, ()
+        suspect = max(old.analysis.suspect, run.analysis.suspect)
+        worse = worse_changes(changes_between(before, after, TIMES, suspect))
+        ops = (change.op for change in worse if change.op is not None)
+        return not worse and not gives_no_answer(run.verdict), tuple(dict.fromkeys(ops))
 
 
 def _changes(outputs: _Outputs, runs: Sequence[Run]) -> Mapping[str, Sequence[OpChange]]:

@@ -57,11 +57,13 @@ def show_model(answer: ModelAnswer, limit: int) -> None:
     baseline = "no baseline" if answer.baseline is None else f"the baseline is {answer.baseline}"
     older = f", {answer.older} older ones are not listed" if answer.older else ""
     say(f"{answer.model}: {counted(len(answer.runs), 'run')}{older}; {baseline}", bold=True)
-    rows = [("run", "verdict", "baseline", "since the run before")]
+    rows = [("run", "verdict", "baseline", "gate", "since the run before")]
     for run in answer.runs:
         changes = ", ".join(f"{count} {kind}" for kind, count in run.changes.items())
         verdict, standing = run.verdict.value.replace("_", " "), run.standing
-        rows.append((run.run, verdict, "" if standing is None else standing.value, changes))
+        gate = "" if run.passed is None else "passed" if run.passed else "failed"
+        words = "" if standing is None else standing.value
+        rows.append((run.run, verdict, words, gate, changes))
     _say_columns(rows)
     cells = {(op.original, op.run): _state_words(op) for op in answer.ops}
     originals = answer.originals

@@ -15,6 +15,7 @@ from divergraph.cli.options import common, opened_to_read, print_record
 from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say, say_beside, say_note
 from divergraph.cli.text import show_no_verdict
+from divergraph.text.numbers import signed_percent
 from divergraph.text.words import counted
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ def _show_outputs(blame: Blame, limit: int) -> None:
 def _show_shares(blame: Blame, top: int) -> None:
     say("shares of that error: signed, by size, and what is left if the op were exact")
     for share in blame.shares[:top]:
-        signed, size = f"{100 * share.share:+7.1f} %", f"{100 * share.size:6.1f} %"
+        signed, size = f"{signed_percent(share.share):>9}", f"{100 * share.size:6.1f} %"
         say(f"  {signed}  {size}  {share.left:9.3g}  {share.op}")
     if len(blame.shares) > top:
         say(f"  and {len(blame.shares) - top} more")

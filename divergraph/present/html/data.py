@@ -7,38 +7,30 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from divergraph.ask.sentences import SPLIT_LABELS, names
-from divergraph.metrics.limits.quantities import worst_error
-from divergraph.metrics.limits.thresholds import NO_LIMIT
+from divergraph.ask.sentences import names
 from divergraph.present.computed_fields import metric_notes
+from divergraph.present.pictures.metric_curve import TOLD_METRICS
+from divergraph.present.pictures.scatter_plot import scatter_plot
+from divergraph.present.pictures.svg import scatter_axes
 from divergraph.present.run_report import RunReport
 from divergraph.text.numbers import deviation_text, short
 from divergraph.text.printable import printable
-from divergraph.text.words import REASON_WORDS, shape_text
+from divergraph.text.words import REASON_WORDS, UNDEFINED, known, shape_text, undefined
 from graphstore.model import (
-    METRIC_NUMBERS,
     SPLIT_NUMBERS,
-    TELLING_METRICS,
     Comparison,
     Level,
     Metric,
     OpState,
-    Run,
-    RunAnalysis,
     TensorIO,
 )
 from graphstore.schema.tables import COUNT_COLUMNS
 
 Column: TypeAlias = "list[object]"
-Getter: TypeAlias = Callable[[Comparison], "float | int | None"]
+Getter: TypeAlias = Callable[[Comparison], "float | int | str | None"]
 
 _LEVELS = {None: 0, Level.PASS: 1, Level.WARN: 2, Level.FAIL: 3}
 _STATES = list(OpState)
-TOLD_METRICS = (
-    *TELLING_METRICS,
-    *(metric for metric in METRIC_NUMBERS if metric not in TELLING_METRICS),
-)
-"""The metrics of one number, the most telling first."""
 
 
 def page_data(report: RunReport) -> str:
@@ -84,9 +76,21 @@ def _ops(report: RunReport, words: _Words) -> dict[str, object]:
         "name": words.column(row.id for row in rows),
         "type": words.column(row.type for row in rows),
         "state": [_STATES.index(row.state or OpState.NOT_COMPARED) for row in rows],
+        "row": _rows_of_ops(report),
         "causes": words.column(names(row.origins) for row in rows),
         "ranks": {report.number[op]: rank for op, rank in ranks.items() if op in report.number},
     }
+
+
+def _rows_of_ops(report: RunReport) -> list[int]:
+    """By op: the row of the output whose numbers are the op's, or -1."""
+    worst = {(row.id, row.output) for row in report.rows if row.metrics is not None}
+    places = {
+        item.op: number
+        for number, item in enumerate(report.tensors)
+        if item.io is TensorIO.OUTPUT and (item.op, item.port) in worst
+    }
+    return [places.get(row.id, -1) for row in report.rows]
 
 
 def _tensors(report: RunReport, words: _Words) -> dict[str, Sequence[object]]:
@@ -122,13 +126,10 @@ def _deviation(item: Comparison) -> str:
 
 
 def _metric(metric: Metric) -> Getter:
-    name = metric.value
-
-    def get(item: Comparison) -> float | None:
-        if item.metrics is None:
-            return None
-        value: float = getattr(item.metrics, name)
-        return value
+    def get(item: Comparison) -> float | str | None:
+        if item.metrics is not None and undefined(item.metrics, metric):
+            return UNDEFINED
+        return known(item.metrics, metric)
 
     return get
 
@@ -137,13 +138,6 @@ def _bad_share(item: Comparison) -> float | None:
     if item.figures is None or item.metrics is None or not item.metrics.elements:
         return None
     return item.figures.bad / item.metrics.elements
-
-
-def _worst_error(item: Comparison) -> float | None:
-    if item.figures is None or item.metrics is None:
-        return None
-    value = worst_error(item.metrics, item.figures)
-    return None if math.isnan(value) else value
 
 
 def _figure(name: str) -> Getter:
@@ -169,22 +163,11 @@ def _count(name: str) -> Getter:
 
 _GETTERS: Mapping[str, Getter] = {
     **{metric.value: _metric(metric) for metric in TOLD_METRICS},
-    "cosine_distance": _figure("cosine_distance"),
-    "worst_error": _worst_error,
     "bad_share": _bad_share,
     "snr": _figure("snr"),
     "max_ulp": _figure("max_ulp"),
     **{name: _split(name) for name in SPLIT_NUMBERS},
     **{name: _count(name) for name in COUNT_COLUMNS if name != "different"},
-}
-
-_MORE_PLOTS = {
-    **SPLIT_LABELS,
-    "cosine_distance": "1 - cosine, exact",
-    "worst_error": "largest error over golden's size",
-    "bad_share": "share of bad elements",
-    "snr": "SNR in dB",
-    "max_ulp": "largest distance in ULP",
 }
 
 
@@ -198,8 +181,8 @@ def _numbers(items: Sequence[Comparison]) -> dict[str, Column]:
     return columns
 
 
-def _rounded(value: float | int | None, digits: str) -> object:
-    if value is None or isinstance(value, int):
+def _rounded(value: float | int | str | None, digits: str) -> object:
+    if value is None or isinstance(value, int | str):
         return value
     return float(format(value, digits)) if math.isfinite(value) else short(value)
 
@@ -218,34 +201,15 @@ def _has_nonfinite(item: Comparison) -> bool:
     return bool(item.metrics.device_nonfinite or item.metrics.golden_nonfinite)
 
 
-def plot_limits(run: Run, name: str) -> dict[str, float]:
-    """Where *name* warns and fails, for all tensors of the run; what does not is left out."""
-    limits = dict(run.thresholds) | _suspicion_limits(run.analysis)
-    bounds = {"fail": _bound(limits, name), "warn": _bound(limits, f"warn.{name}")}
-    return {level: bound for level, bound in bounds.items() if bound is not None}
-
-
 def _plots(report: RunReport) -> list[dict[str, object]]:
-    """What can be plotted, with the limits that hold for all tensors of the run."""
-    labels = {metric.value: metric.label for metric in TOLD_METRICS} | _MORE_PLOTS
+    """What can be drawn: the axes as all faces have them, on which the script puts the ops."""
     return [
         {
-            "key": name,
-            "label": label,
-            "log": name not in (Metric.COSINE_SIMILARITY, "snr", "bad_share"),
-            "lower": name in (Metric.COSINE_SIMILARITY, "snr"),
-            "fail": None,
-            "warn": None,
-            **plot_limits(report.run, name),
+            "key": curve.metric,
+            "label": curve.label,
+            "lower": curve.is_cosine,
+            "fail": curve.limits.get("fail"),
+            "axes": scatter_axes(scatter_plot(curve)).inline(),
         }
-        for name, label in labels.items()
+        for curve in report.curves
     ]
-
-
-def _suspicion_limits(analysis: RunAnalysis) -> dict[str, float]:
-    return {"suspicion": analysis.guilty, "warn.suspicion": analysis.suspect}
-
-
-def _bound(limits: Mapping[str, float], name: str) -> float | None:
-    bound = limits.get(name)
-    return None if bound is None or abs(bound) >= NO_LIMIT else bound

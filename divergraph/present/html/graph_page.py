@@ -16,9 +16,9 @@ from divergraph.ask.facts import Facts, load_facts
 from divergraph.ask.graph_levels import GraphLevels
 from divergraph.ask.traces import trace
 from divergraph.present.declared_answer import answer_json
+from divergraph.present.html.assets import page_asset
 from divergraph.present.html.graph_room import GraphRoom, changes_markup, first_op
 from divergraph.present.html.parts import shown as escaped
-from divergraph.present.html.report import page_asset
 from divergraph.present.json_text import Json
 from divergraph.text.printable import printable
 from divergraph.text.words import verdict_text

@@ -18,26 +18,27 @@ from divergraph.ask.sentences import (
 )
 from divergraph.present.report_words import tensor_text
 from divergraph.present.run_report import RunReport
-from divergraph.text.numbers import short
+from divergraph.text.numbers import short, signed_percent
 from divergraph.text.printable import printable
 from divergraph.text.words import (
     REASON_WORDS,
     answers_text,
     counted,
     excuse_text,
-    known,
     note_text,
     observed_text,
+    telling_figures,
     verdict_text,
 )
-from graphstore.model import Finding, FindingKind, Method, Metric, MetricSet, Note, Run
+from graphstore.model import Finding, FindingKind, Method, MetricSet, Note, Run
 
 OpLink: TypeAlias = Callable[[str], str]
 """The name of an op as HTML that leads to it."""
 
 _ORIGINS = 6
 _WORST = 10
-_SHARES = 10
+_SHARES, _LEAST_SHARE = 10, 0.0005
+"""So many shares are listed, none that would read as 0.0 %."""
 _KINDS = {
     FindingKind.CAUSE: "cause",
     FindingKind.ADVICE: "advice",
@@ -141,11 +142,8 @@ def _origin(one: OriginAnswer, link: OpLink) -> str:
 
 
 def _numbers(metrics: MetricSet) -> list[tuple[str, str]]:
-    return [
-        ("cosine", short(known(metrics, Metric.COSINE_SIMILARITY), ".6f")),
-        ("relative error", short(metrics.relative_euclidean_distance)),
-        ("max |Δ|", short(metrics.max_absolute_error)),
-    ]
+    words = ("cosine", "relative error", "max |Δ|")
+    return list(zip(words, telling_figures(metrics), strict=True))
 
 
 def findings(found: Sequence[Finding], link: OpLink | None = None) -> str:
@@ -181,15 +179,20 @@ def blame(run: Run, link: OpLink | None = None) -> str:
     link, blamed = link or op_link, run.analysis.blame
     if not blamed.shares:
         return ""
-    largest = sorted(blamed.shares.items(), key=lambda item: -abs(item[1]))[:_SHARES]
+    ordered = sorted(blamed.shares.items(), key=lambda item: -abs(item[1]))
+    largest = [item for item in ordered[:_SHARES] if abs(item[1]) >= _LEAST_SHARE] or ordered[:1]
+    more = len(ordered) - len(largest)
     lines = "".join(
-        f"<tr><td>{link(op)}</td><td class=num>{share:+.1%}</td>"
+        f"<tr><td>{link(op)}</td><td class=num>{signed_percent(share)}</td>"
         # a browser draws it red: the best share of an error is none
-        '<td class="bar"><meter min="0" max="1" high="0.001" optimum="0" '
+        '<td class="bar"><meter min="0" max="1" low="0.0005" high="0.001" optimum="0" '
         f'value="{min(abs(share), 1):.4f}">{share:.1%}</meter></td></tr>'
         for op, share in largest
     )
-    rest = "" if not blamed.unexplained else f"<p>{blamed.unexplained:.0%} is of no op.</p>"
+    less = f"<p>And {counted(more, 'op')} with less each.</p>"
+    unexplained = round(blamed.unexplained or 0, 2)
+    of_none = f"<p>{unexplained:.0%} is of no op.</p>"
+    rest = (less if more else "") + (of_none if unexplained else "")
     table = (
         f"<table><thead><tr><th>op<th colspan=2>share</tr></thead><tbody>{lines}</tbody></table>"
     )

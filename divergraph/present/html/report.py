@@ -6,16 +6,13 @@ from __future__ import annotations
 import base64
 import hashlib
 from functools import cache
-from importlib import resources
 
 from divergraph.present.html import parts
+from divergraph.present.html.assets import page_asset, picture_style
 from divergraph.present.html.data import page_data
 from divergraph.present.run_report import RunReport
 
-_SCRIPTS = ("data.js", "table.js", "plot.js", "page.js")
-GRAPH_SCRIPT = "graph.js"
-"""The script of the graph, which is made of parts that share what they declare."""
-_GRAPH_PARTS = ("room", "scene", "drawing", "view", "pane", "selection", "start")
+_SCRIPTS = ("data.js", "table.js", "scatter.js", "plot.js", "page.js")
 
 
 def html_report(report: RunReport) -> str:
@@ -48,7 +45,7 @@ def html_report(report: RunReport) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
         f"<title>{parts.shown(report.run.name)}: {report.run.verdict.value} - Divergraph</title>"
-        f"<style>{page_asset('look.css')}{page_asset('report.css')}</style></head><body>\n"
+        f"<style>{page_asset('look.css')}{picture_style()}{page_asset('report.css')}</style></head><body>\n"
         + "\n".join(body)
         + "\n</body>"
         "</html>\n"
@@ -58,14 +55,3 @@ def html_report(report: RunReport) -> str:
 @cache
 def _script() -> str:
     return "(() => {\n" + "\n".join(map(page_asset, _SCRIPTS)) + "\n})();"
-
-
-@cache
-def page_asset(name: str) -> str:
-    """A file of the page; look.css is that of the server's pages, too."""
-    place = resources.files("divergraph.present.html") / "page"
-    if name != GRAPH_SCRIPT:
-        return place.joinpath(name).read_text(encoding="utf-8")
-    parts = (place.joinpath("graph", f"{part}.js") for part in _GRAPH_PARTS)
-    joined = "\n".join(part.read_text(encoding="utf-8") for part in parts)
-    return f'"use strict";\n(() => {{\n{joined}}})();\n'

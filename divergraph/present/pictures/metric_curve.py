@@ -9,7 +9,7 @@ import numpy as np
 
 from divergraph.ask.facts import Facts, load_facts, op_numbers
 from divergraph.ask.sentences import SPLIT_LABELS
-from divergraph.present.html.data import TOLD_METRICS, plot_limits
+from divergraph.metrics.limits.thresholds import NO_LIMIT
 from divergraph.present.pictures.scales import beyond, less_is_worse
 from divergraph.text.known_figures import known_figures, undefined_figures
 from graphstore.columns.coded import Bool, Coded, Float, Numbers
@@ -17,8 +17,13 @@ from graphstore.columns.parts import OptionalNumbers
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
 from graphstore.filter import OpFilter
-from graphstore.model import Metric, OpState
+from graphstore.model import METRIC_NUMBERS, TELLING_METRICS, Metric, OpState, Run, RunAnalysis
 
+TOLD_METRICS = (
+    *TELLING_METRICS,
+    *(metric for metric in METRIC_NUMBERS if metric not in TELLING_METRICS),
+)
+"""The metrics of one number, the most telling first."""
 PLOTTED: Mapping[str, str] = {
     **{metric.value: metric.label for metric in TOLD_METRICS},
     **SPLIT_LABELS,
@@ -96,3 +101,19 @@ def _numbers_of(facts: Facts, metric: str) -> OptionalNumbers:
     # The relative error of zeros is no trouble: it has no place beside NaN of a device.
     undefined = undefined_figures(facts.rows, Metric(metric))
     return OptionalNumbers(known.values, known.known & ~undefined)
+
+
+def plot_limits(run: Run, name: str) -> dict[str, float]:
+    """Where *name* warns and fails, for all tensors of the run; what does not is left out."""
+    limits = dict(run.thresholds) | _suspicion_limits(run.analysis)
+    bounds = {"fail": _bound(limits, name), "warn": _bound(limits, f"warn.{name}")}
+    return {level: bound for level, bound in bounds.items() if bound is not None}
+
+
+def _suspicion_limits(analysis: RunAnalysis) -> dict[str, float]:
+    return {"suspicion": analysis.guilty, "warn.suspicion": analysis.suspect}
+
+
+def _bound(limits: Mapping[str, float], name: str) -> float | None:
+    bound = limits.get(name)
+    return None if bound is None or abs(bound) >= NO_LIMIT else bound

@@ -18,6 +18,7 @@ WIDTH, HEIGHT = 1180, 310
 LEFT, RIGHT, TOP, BOTTOM = 62, WIDTH - 4, 10, HEIGHT - 26
 _LANE = 26
 """A lane above for what is no finite number, one below for exact zeros."""
+_NONFINITE_AT, _ZERO_AT = TOP + _LANE / 2 - 7, BOTTOM - _LANE / 2 + 5
 _COLUMNS, _ROWS = 320, 64
 """Of the ops that fall into one cell of such a grid the worst is shown."""
 _SEVERITY: Mapping[OpState | None, int] = {state: rank for rank, state in enumerate(STATE_ORDER)}
@@ -47,6 +48,23 @@ class ScatterPlot:
     along: Sequence[Tick]
     limits: Mapping[str, float]
     lanes: Sequence[Tick]
+    scale: PlotScale
+    across: PlotScale
+
+    def measure(self) -> Mapping[str, object]:
+        """What a script needs to put ops and limits on the axes."""
+        return {
+            "low": self.scale.low,
+            "high": self.scale.high,
+            "bottom": self.scale.start,
+            "top": self.scale.stop,
+            "log": self.scale.is_log,
+            "left": self.across.start,
+            "right": self.across.stop,
+            "nonfinite": _NONFINITE_AT,
+            "zero": _ZERO_AT,
+            "cell": [WIDTH / _COLUMNS, HEIGHT / _ROWS],
+        }
 
 
 def scatter_plot(curve: MetricCurve, limit: float | None = None) -> ScatterPlot:
@@ -68,6 +86,8 @@ def scatter_plot(curve: MetricCurve, limit: float | None = None) -> ScatterPlot:
         [Tick(tick.at, f"{float(tick.text):g}") for tick in across.ticks()],
         {name: scale.place(bound) for name, bound in limits.items() if bound in shown},
         lanes,
+        scale,
+        across,
     )
 
 
@@ -84,8 +104,8 @@ def _heights(values: Float, scale: PlotScale) -> tuple[Float, list[Tick]]:
     heights = scale.places(np.where(nonfinite | nothing, 1.0, values))
     lanes = []
     for which, text, at in (
-        (nonfinite, "NaN, Inf", TOP + _LANE / 2 - 7),
-        (nothing, "0", BOTTOM - _LANE / 2 + 5),
+        (nonfinite, "NaN, Inf", _NONFINITE_AT),
+        (nothing, "0", _ZERO_AT),
     ):
         heights[which] = at
         if which.any():

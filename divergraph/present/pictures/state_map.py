@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from divergraph.ask.questions.model import ModelAnswer
+from divergraph.ask.questions.model import ModelAnswer, RunOfModel
 from divergraph.ask.questions.ranks import RankMap
 from divergraph.text.words import counted
 from graphstore.model import OpState
@@ -15,8 +15,8 @@ from graphstore.model import OpState
 
 @dataclass(frozen=True, slots=True)
 class StateCell:
-    """A field of the map: its place, the state that colours it, the op of a run that it stands for,
-    and what it says."""
+    """A field of the map: its place, the state that colours it, the op of a run that it stands for
+    (empty: the run itself), and what it says."""
 
     row: int
     column: int
@@ -70,11 +70,14 @@ def rank_map(answer: RankMap) -> StateMap:
 
 
 def model_map(answer: ModelAnswer) -> StateMap:
-    """A row for each original, a column for each run."""
+    """A row for each original, a column for each run; above them how runs passed the gate."""
     originals, runs = answer.originals, tuple(run.run for run in answer.runs)
-    rows = {original: number for number, original in enumerate(originals)}
+    gate = [
+        _gate_cell(number, run) for number, run in enumerate(answer.runs) if run.passed is not None
+    ]
+    rows = {original: number for number, original in enumerate(originals, start=bool(gate))}
     column = {run: number for number, run in enumerate(runs)}
-    cells = tuple(
+    cells = (
         StateCell(
             *(rows[op.original], column[op.run], op.state, op.run, op.op),
             f"{op.original} in {op.run}: {op.state.value}"
@@ -84,7 +87,16 @@ def model_map(answer: ModelAnswer) -> StateMap:
         for op in answer.ops
     )
     words = f"{counted(len(originals), 'original')} in {counted(len(runs), 'run')}, by state"
-    return StateMap("run", originals, runs, cells, words)
+    names = (*(["gate"] if gate else []), *originals)
+    return StateMap("run", names, runs, (*gate, *cells), words)
+
+
+def _gate_cell(column: int, run: RunOfModel) -> StateCell:
+    said = f"{run.run} passes the gate" if run.passed else f"{run.run} does not pass the gate"
+    if run.worse:
+        said += f": {counted(len(run.worse), 'op')} worse than in the baseline"
+    state = OpState.CLEAN if run.passed else OpState.ORIGIN
+    return StateCell(0, column, state, run.run, run.worse[0] if run.worse else "", said)
 
 
 def _error(what: str, error: float | None) -> str:

@@ -3,16 +3,18 @@ own."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from html import escape
-from importlib import resources
+from math import isnan
 from pathlib import Path
+from typing import Any
 
 from divergraph.files.whole_files import whole_file
-from divergraph.present.html.report import page_asset
+from divergraph.present.html.assets import page_asset, picture_style
 from divergraph.present.pictures import scatter_plot as area
 from divergraph.present.pictures.scatter_plot import PlotPoint, ScatterPlot
 from divergraph.present.pictures.state_map import StateCell, StateMap
@@ -47,10 +49,12 @@ class SvgFragment:
     height: int
     words: str
     elements: str
+    data: Mapping[str, str] = field(default_factory=dict)
+    """What scripts of a page need to know of it."""
 
     def inline(self) -> str:
         """An ``svg`` element for a page that has the style of pictures."""
-        return _svg(self.elements, self.width, self.height, self.words)
+        return _svg(self.elements, self.width, self.height, self.words, **self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,22 +109,32 @@ def standing_alone(drawings: Iterable[SvgFragment], title: str) -> SvgPicture:
 
 def scatter(plot: ScatterPlot, link: Link | None = None) -> SvgFragment:
     """The ops of a run by one of its metrics; each leads to the address *link* gives, if any."""
+    drawn = []
+    for point in plot.points:
+        mark = _point(point)
+        # The table below leads there by keyboard: a thousand stops of Tab help nobody.
+        drawn.append(element("a", mark, href=link(point.op), tabindex=-1) if link else mark)
+    axes = scatter_axes(plot)
+    numbers = ("NaN" if isnan(value) else f"{value:.6g}" for value in plot.curve.values.tolist())
+    values = {"data_values": ",".join(numbers), "data_lower": str(int(plot.curve.is_cosine))}
+    return replace(axes, elements=axes.elements + "".join(drawn), data={**axes.data, **values})
+
+
+def scatter_axes(plot: ScatterPlot) -> SvgFragment:
+    """The axes, limits and lanes of it without the ops."""
     parts = []
     for tick in plot.ticks:
         parts += [_line("tick", tick.at), text(tick.text, area.LEFT - 8, tick.at + 4, "label end")]
     for lane in plot.lanes:
         parts.append(text(lane.text, area.LEFT - 8, lane.at + 4, "label end"))
     for tick in plot.along:
-        parts.append(text(tick.text, tick.at, area.HEIGHT - 8, "label middle"))
+        parts.append(text(tick.text, tick.at, area.HEIGHT - 8, "label middle along"))
     parts.append(_line("axis", area.BOTTOM))
     for level, y in plot.limits.items():
         parts += [_line(f"limit {level}", y), text(level, area.RIGHT, y - 4, f"label end {level}")]
-    for point in plot.points:
-        mark = _point(point)
-        # The table below leads there by keyboard: a thousand stops of Tab help nobody.
-        parts.append(element("a", mark, href=link(point.op), tabindex=-1) if link else mark)
     words = f"{plot.curve.label} of {len(plot.curve)} ops in execution order"
-    return SvgFragment(area.WIDTH, area.HEIGHT, words, "".join(parts))
+    data = {"data_scale": json.dumps(plot.measure())}
+    return SvgFragment(area.WIDTH, area.HEIGHT, words, "".join(parts), data)
 
 
 def _point(point: PlotPoint) -> str:
@@ -249,9 +263,14 @@ def cells(picture: CellPicture) -> SvgFragment:
     return SvgFragment(size + 30, size + 40, f"{picture.title}, {axes}, {ends}", inner)
 
 
-def _svg(elements: str, width: int, height: int, words: str) -> str:
+def _svg(elements: str, width: int, height: int, words: str, **data: str) -> str:
     """The outermost element of a picture; pages do not need its name space, files do."""
     # Of an image nothing inside is read, so one with links is a group of them.
+    attributes: dict[str, Any] = {
+        "role": "group" if "<a " in elements else "img",
+        "aria_label": words,
+        **data,
+    }
     return element(
         "svg",
         elements,
@@ -260,8 +279,7 @@ def _svg(elements: str, width: int, height: int, words: str) -> str:
         width=width,
         height=height,
         viewBox=f"0 0 {width} {height}",
-        role="group" if "<a " in elements else "img",
-        aria_label=words,
+        **attributes,
     )
 
 
@@ -284,12 +302,6 @@ def element(tag: str, content: str = "", *, is_markup: bool = True, **attributes
     )
     inner = content if is_markup else escape(printable(content))
     return f"<{tag}{named}>{inner}</{tag}>" if inner else f"<{tag}{named}/>"
-
-
-def picture_style() -> str:
-    """The style of pictures inside of pages, in the colours these name."""
-    place = resources.files("divergraph.present.pictures") / "picture.css"
-    return place.read_text(encoding="utf-8")
 
 
 @cache

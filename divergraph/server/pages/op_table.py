@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from starlette.datastructures import QueryParams
 
-from divergraph.ask.facts import OpListing, op_listing
+from divergraph.ask.facts import OpListing, load_facts, op_listing
 from divergraph.ask.op_order import IN_GRAPH, LARGEST_FIRST, SORT_KEYS, STATE_ORDER, Order
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
-from graphstore.filter import OpFilter, parse_filter
+from graphstore.filter import OpFilter, parse_filter, quoted
 from graphstore.model import OpState, Side
 
 ROWS = 50
@@ -50,6 +50,7 @@ class TableWish:
 
     where: str
     state: str
+    type: str
     side: Side
     order: str
     sort: str
@@ -75,7 +76,15 @@ class TableWish:
         golden = side == Side.GOLDEN and not params.get("sort")
         order = IN_GRAPH.column if golden else order
         where = params.get("where", "")
-        return cls(where, state, Side(side), order, params.get("sort", ""), int(page))
+        return cls(
+            where,
+            state,
+            params.get("type", ""),
+            Side(side),
+            order,
+            params.get("sort", ""),
+            int(page),
+        )
 
     def filters(self) -> Sequence[OpFilter]:
         """What ops have to pass.
@@ -84,7 +93,8 @@ class TableWish:
             FilterError: the filter cannot be understood.
         """
         texts = [self.where] if self.where.strip() else []
-        texts += [f'state:"{self.state}"'] if self.state else []
+        texts += [f"state:{quoted(self.state)}"] if self.state else []
+        texts += [f"type:{quoted(self.type)}"] if self.type else []
         return [parse_filter(text) for text in texts]
 
     def query(self, **other: object) -> Mapping[str, object]:
@@ -92,6 +102,7 @@ class TableWish:
         values = {
             "where": self.where,
             "state": self.state,
+            "type": self.type,
             "side": "" if self.side is Side.DEVICE else self.side.value,
             "sort": self.sort,
             "page": "" if self.page == 1 else self.page,
@@ -107,6 +118,8 @@ class TablePage:
     listing: OpListing
     columns: Sequence[TableColumn]
     states: Sequence[OpState]
+    types: Mapping[str, int]
+    """The op types of that side, and of how many ops each is, the most frequent first."""
 
     @property
     def pages(self) -> int:
@@ -135,7 +148,9 @@ def op_table(store: GraphStore, target: str, wish: TableWish, *, in_run: bool = 
     columns = [
         _column(*column, order) for column in _COLUMNS if not plain or column[0] in _OF_GRAPH
     ]
-    return TablePage(wish, listing, columns, STATE_ORDER)
+    types = load_facts(store, target, wish.side).rows.types.counted()
+    by_count = dict(sorted(types.items(), key=lambda item: (-item[1], item[0])))
+    return TablePage(wish, listing, columns, STATE_ORDER, by_count)
 
 
 def _column(key: str, title: str, is_number: bool, order: Order) -> TableColumn:

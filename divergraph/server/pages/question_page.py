@@ -136,16 +136,23 @@ class QuestionPage:
                 if query or isinstance(error, UnknownNameError):
                     status = outcome_of_error(error).status
             else:
-                values["parts"] = list(answer_parts(json_of(question, answer)))
+                parts = answer_parts(json_of(question, answer))
+                values["parts"] = [
+                    part.telling() if isinstance(part, AnswerTable) else part for part in parts
+                ]
                 values["files"] = _files(kind, run, query)
                 values["picture"] = _picture(question)
                 if kind.name in STATE_MAPS:
-                    drawn = state_map(STATE_MAPS[kind.name](answer), Links().op).inline()
+                    drawn = state_map(STATE_MAPS[kind.name](answer), _cell_link).inline()
                     values["drawing"] = Markup(drawn)  # noqa: S704 - names are escaped there
                 values["address"] = RowLinks(kind, question, self._answering.store).address
         values["is_table"] = lambda part: isinstance(part, AnswerTable)
         # ``start`` and ``end`` are parameters here, no marks of a part.
         return self._pages.page(request, "question.html", values, status, Links())
+
+
+def _cell_link(run: str, op: str) -> str:
+    return Links().op(run, op) if op else Links().run(run)
 
 
 def _picture(question: Question[Any]) -> str:

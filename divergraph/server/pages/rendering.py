@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -14,15 +15,16 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from divergraph.present.html.report import page_asset
-from divergraph.present.pictures.svg import picture_style
+from divergraph.present.html.assets import page_asset, picture_style
+from divergraph.present.pictures.scales import less_is_worse
 from divergraph.server.login.forms import FIELD, FormSeals
 from divergraph.server.pages.links import Links
 from divergraph.server.settings import ServerSettings
 from divergraph.server.tokens import User, UserRole
 from divergraph.text.numbers import short, small_number
 from divergraph.text.printable import printable
-from divergraph.text.words import REASON_WORDS, shape_text
+from divergraph.text.words import REASON_WORDS, figure_text, shape_text
+from graphstore.model import Metric, MetricSet
 
 # Scripts and styles are files of ours only, so no text of a page can become one.
 POLICY = (
@@ -37,7 +39,7 @@ HEADERS = {
 }
 ASSETS = {
     "pages.css": ("text/css", ("look.css", "pages.css")),
-    "pages.js": ("text/javascript", ()),
+    "pages.js": ("text/javascript", ("scatter.js",)),
     "cypher.js": ("text/javascript", ()),
     "graph.js": ("text/javascript", ("graph.js",)),
     "graph_layout.js": ("text/javascript", ("vendored/dagre.min.js", "graph_layout.js")),
@@ -117,10 +119,11 @@ def _environment() -> Environment:
         finalize=_safe_text,
     )
     environment.globals["reasons"] = REASON_WORDS
-    filters: dict[str, Callable[[Any], Any]] = {
+    filters: dict[str, Callable[..., Any]] = {
         "short": short,
         "small": lambda value: "-" if value is None else small_number(value),
-        "cosine": lambda value: short(value, ".6f"),
+        "figure": _figure,
+        "name": _name,
         "shape": shape_text,
         "moment": moment,
         "percent": lambda value: "-" if value is None else f"{value:.0%}",
@@ -128,6 +131,16 @@ def _environment() -> Environment:
     }
     environment.filters |= filters
     return environment
+
+
+def _figure(metrics: MetricSet, metric: str) -> str:
+    return figure_text(metrics, Metric(metric), ".6f" if less_is_worse(metric) else ".3g")
+
+
+def _name(name: str) -> Markup:
+    """The name of an op, which may break behind its parts rather than inside of one."""
+    parts = map(escape, re.split(r"(?<=[/_.:])(?=[^/_.:])", printable(name)))
+    return Markup("<wbr>").join(parts)
 
 
 def _exact(value: str) -> Markup:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from divergraph.ask.facts import Facts, find_run, load_facts
-from divergraph.ask.op_order import IN_GRAPH, IN_RUN
+from divergraph.ask.op_order import IN_GRAPH, IN_RUN, STATE_ORDER
 from divergraph.ask.overview_answers import sides_of
 from divergraph.present.html import parts
 from divergraph.server.answering import Answering, check_role
@@ -27,7 +27,7 @@ from divergraph.server.tokens import UserRole
 from graphstore.cancellation import Cancellation
 from graphstore.errors import FilterError
 from graphstore.filter import OpFilter
-from graphstore.model import Run, Side
+from graphstore.model import OpState, Run, Side
 
 
 class RunPage:
@@ -86,7 +86,7 @@ class RunPage:
         return {
             "questions": questions_about(runs=True),
             "plot": plot,
-            "counts": facts.rows.states.counted(),
+            "counts": _in_order(facts.rows.states.counted()),
             "can_share": self._shares is not None,
             "shares": shares,
             "query": dict(plot.query()) | dict(table.wish.query()),
@@ -119,3 +119,8 @@ class RunPage:
         }
         # these are escaped where they are made
         return {name: Markup(text) for name, text in texts.items()}  # noqa: S704
+
+
+def _in_order(counts: Mapping[OpState | None, int]) -> dict[OpState, int]:
+    """What matters most first, as the lists of states in all faces."""
+    return {state: counts[state] for state in STATE_ORDER if state in counts}

@@ -28,7 +28,7 @@ from graphstore.filter import OpFilter
 @dataclass(frozen=True, slots=True)
 class RunPlot:
     """The ``drawing``, of so many points ``shown``. ``limit`` is the one asked for or the run's,
-    beyond which are ``beyond`` of the ops; ``link`` lists those. Without a limit both are empty."""
+    beyond which are ``beyond`` of the ops; ``link`` lists those. Without a limit it lists all."""
 
     curve: MetricCurve
     drawing: Markup
@@ -63,14 +63,17 @@ def run_plot(
     plot = scatter_plot(curve, limit)
     drawing = scatter(plot, lambda op: links.op(run, op)).inline()
     limit = curve.limits.get("fail") if limit is None else limit
-    beyond = 0 if limit is None else int(curve.beyond(limit).sum())
+    count = 0 if limit is None else int(curve.beyond(limit).sum())
+    texts = [params.get("where", ""), "" if limit is None else beyond_filter(curve.metric, limit)]
+    kept = {name: params.get(name, "") for name in ("state", "type")}
+    where = " ".join(filter(None, texts))
     return RunPlot(
         curve,
         Markup(drawing),  # noqa: S704 - escaped where it is made
         len(plot.points),
         "" if limit is None else short(limit, ".6g"),
-        beyond,
-        "" if limit is None else f"{links.run(run, where=beyond_filter(curve.metric, limit))}#ops",
+        count,
+        f"{links.run(run, where=where, **kept)}#ops",
     )
 
 

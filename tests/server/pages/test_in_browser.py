@@ -170,3 +170,25 @@ def test_a_comparison_is_followed_to_its_run(
         page.until("document.querySelector('h1 .job.ended')")
         page.click("#live p a.op")
         page.until(f"location.pathname === '/runs/{name}' && document.querySelector('.origins')")
+
+
+def test_a_limit_is_dragged_and_its_ops_are_counted_and_listed(
+    page: Page, own: httpx.Client
+) -> None:
+    page.visit(address(own, "/runs/first?type=Conv2D%2A"))
+    x, y = page.run(
+        "(() => { const l = document.querySelector('line.limit.fail'); "
+        "l.scrollIntoView({block: 'center'}); const b = l.getBoundingClientRect();"
+        "return [b.x + 100, b.y]; })()"
+    )
+    before = page.texts("[data-beyond]")[0]
+    page.mouse(x, y, "mousePressed")
+    page.mouse(x, y + 60, "mouseMoved")
+    page.mouse(x, y + 60, "mouseReleased")
+    assert page.texts("[data-beyond]")[0] != before
+    limit = float(page.run("document.querySelector('[name=limit]').value"))
+    assert 0 < limit < 0.05
+    count = int(page.texts("[data-beyond] a")[0].split()[0])
+    page.visit(page.run("document.querySelector('[data-beyond] a').href"))
+    assert len(page.texts(".list.ops tbody tr")) == count > 0
+    assert page.said == []

@@ -29,7 +29,8 @@ def text_of(page: httpx.Response) -> str:
 def ops_of(page: httpx.Response) -> list[str]:
     """The ops in the table, in its order."""
     table = page.text.partition('<table class="list ops">')[2].partition("</table>")[0]
-    return [unescape(each) for each in re.findall(r'<th scope="row"><a [^>]*>([^<]*)</a>', table)]
+    names = re.findall(r'<th scope="row"><a [^>]*>(.*?)</a>', table)
+    return [unescape(name.replace("<wbr>", "")) for name in names]
 
 
 def test_runs_are_listed_with_their_verdicts(own: httpx.Client) -> None:
@@ -216,3 +217,10 @@ def test_a_run_is_exported_by_links(own: httpx.Client) -> None:
     for file in files:
         assert own.get(unescape(file)).status_code == 200, file
     assert 'href="/v1/graphs/net/exports/graphml" download' in own.get("/runs/net").text
+
+
+def test_ops_of_one_type_are_listed_and_drawn_alone(own: httpx.Client) -> None:
+    page = own.get("/runs/first?type=Pooling")
+    listed = own.get("/v1/runs/first/ops?where=type:Pooling").json()["ops"]
+    assert ops_of(page) == [op["op"] for op in listed]
+    assert own.get('/runs/first?type="').status_code == 200

@@ -225,8 +225,7 @@ class TensorScreen(ErrorMapScreen):
         look = event.look
         if isinstance(look, DivergraphError):
             # The stored numbers stay, so it is no trouble of the view.
-            hint = f" ({look.hint})" if look.hint else ""
-            self._forget_look(f"no values: {look}{hint}")
+            self._forget_look(f"no values: {look}")
             return
         self._look = look
         glyphs, picture = self.owner.settings.glyphs, look.picture

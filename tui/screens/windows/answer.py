@@ -28,7 +28,8 @@ _STATES = {state.value: state_style(state) for state in OpState}
 
 
 class NamedOp(NamedTuple):
-    """An op that a row of an answer names; ``run`` is empty where it is the question's own."""
+    """An op that a part of an answer names, or none of a run that it names; ``run`` is empty where
+    it is the question's own."""
 
     op: str
     run: str
@@ -77,6 +78,13 @@ class AnswerOverlay(Overlay):
         if self._picture is not None:
             lines = [state_map_text(self._picture, self.glyphs, width), Content(""), *lines]
         return Content("\n").join(lines)
+
+    def action_open_cell(self, number: int) -> None:
+        """Choose the op, or else the run, of a field of the map."""
+        assert self._picture is not None
+        cell = self._picture.cells[number]
+        self.chosen = NamedOp(cell.op, cell.run)
+        self.dismiss(None)
 
     def on_row_list_opened(self, event: RowList.Opened) -> None:
         """Choose the op of the row."""

@@ -10,7 +10,7 @@ const ODD = {NaN: NaN, Inf: Infinity, "-Inf": -Infinity};
 
 for (const column of Object.values(data.numbers))
   for (let row = 0; row < rowCount; row++)
-    if (typeof column[row] === "string") column[row] = ODD[column[row]];
+    if (column[row] in ODD) column[row] = ODD[column[row]];
 
 const stateOf = row => data.states[ops.state[tensors.op[row]]];
 const nameOf = row => words[ops.name[tensors.op[row]]];
@@ -18,7 +18,7 @@ const typeOf = row => words[ops.type[tensors.op[row]]];
 const word = (column, row) => (tensors[column] ? words[tensors[column][row]] : "");
 const number = (column, row) => {
   const value = data.numbers[column]?.[row];
-  return value === undefined ? null : value;
+  return typeof value === "number" ? value : null;  // a text says why there is none
 };
 const goldenOf = row => {
   const port = tensors.goldenPort?.[row] ?? 0;
@@ -29,8 +29,9 @@ const portOf = row => {
   return port < 0 ? "" : tensors.out[row] ? `:${port}` : `:input:${port}`;
 };
 
-const shownNumber = (key, value) => {
-  if (value === null) return "";
+const numberText = (key, row) => {
+  const value = data.numbers[key]?.[row] ?? "";
+  if (typeof value === "string") return value;
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "Inf" : "-Inf";
   if (key === "cosine_similarity") return value.toFixed(6);
@@ -51,7 +52,7 @@ const element = (tag, attributes = {}, ...children) => {
 const byId = id => document.getElementById(id);
 
 // What is shown; kept in the address, so that a view can be passed on.
-const DEFAULTS = {metric: "", log: "", limit: "", beyond: "", text: "", state: "", level: "", role: "", io: "", invalid: "", sort: "topo", select: ""};
+const DEFAULTS = {metric: "", limit: "", beyond: "", text: "", state: "", type: "", level: "", role: "", io: "", invalid: "", sort: "topo", select: ""};
 const view = {...DEFAULTS};
 
 const readAddress = () => {
@@ -71,8 +72,7 @@ const currentPlot = () => data.plots.find(plot => plot.key === view.metric) ?? d
 const currentLimit = () => (view.limit === "" ? currentPlot()?.fail ?? null : Number(view.limit));
 const isBeyond = (row, limit) => {
   const value = number(currentPlot().key, row);
-  if (value === null || limit === null || (Number.isNaN(value) && LEVELS[tensors.level[row]] === "pass")) return false;
-  return currentPlot().lower ? !(value >= limit) : !(value <= limit);
+  return value !== null && limit !== null && isWorse(value, limit, currentPlot().lower);
 };
 
 // Which tensors pass the filters.
@@ -85,17 +85,16 @@ const passing = () => {
   const parts = view.text.toLowerCase().split(/\s+/).filter(Boolean);
   const states = view.state ? new Set(view.state.split(",")) : null;
   const level = view.level === "" ? null : Number(view.level);
-  const limit = currentLimit();
-  const found = new Uint8Array(rowCount);
+  const passes = new Uint8Array(rowCount);
   for (let row = 0; row < rowCount; row++) {
     if (!view.invalid && !tensors.compared[row]) continue;
     if (states && !states.has(stateOf(row))) continue;
     if (level !== null && tensors.level[row] !== level) continue;
     if (view.io !== "" && String(tensors.out[row]) !== view.io) continue;
-    if (view.beyond && !isBeyond(row, limit)) continue;
+    if (view.type && typeOf(row) !== view.type) continue;
     if (view.role && word("role", row) !== view.role) continue;
     if (parts.length && !parts.every(part => haystack(row).includes(part))) continue;
-    found[row] = 1;
+    passes[row] = 1;
   }
-  return found;
+  return passes;
 };

@@ -3,7 +3,7 @@ const choose = (row, {show = false} = {}) => {
   view.select = row === null ? "" : String(row);
   if (row !== null && show && !place.has(row)) {
     // The row is filtered out: the filters give way, not the user's choice.
-    Object.assign(view, {text: "", state: "", level: "", role: "", io: "", beyond: "", invalid: tensors.compared[row] ? view.invalid : "1"});
+    Object.assign(view, {text: "", state: "", level: "", role: "", io: "", type: "", beyond: "", invalid: tensors.compared[row] ? view.invalid : "1"});
     fillControls();
     refresh();
   }
@@ -14,10 +14,14 @@ const choose = (row, {show = false} = {}) => {
   writeAddress();
 };
 
+// Which rows all filters take but the limit.
+let passesFilters = new Uint8Array(rowCount);
 const refresh = () => {
-  passes = passing();
+  passesFilters = passing();
   grid.scrollTop = 0;
-  fillTable(passes);
+  const limit = currentLimit();
+  // Beyond the limit are ops: the output that stands for each.
+  fillTable(view.beyond ? passesFilters.map((passes, row) => passes && ops.row[tensors.op[row]] === row && isBeyond(row, limit)) : passesFilters);
   drawPlot();
   writeAddress();
 };
@@ -25,14 +29,16 @@ const refresh = () => {
 const fillControls = () => {
   const metric = byId("metric");
   if (!metric.options.length) {
-    data.plots = data.plots.filter(plot => data.numbers[plot.key]);
     for (const plot of data.plots) metric.append(element("option", {value: plot.key}, plot.label));
     for (const role of [...new Set((tensors.role ?? []).filter(Boolean))]) byId("role").append(element("option", {value: words[role]}, words[role]));
+    const types = new Map();
+    for (const type of ops.type) types.set(words[type], (types.get(words[type]) ?? 0) + 1);
+    for (const [type, count] of [...types].sort((a, b) => b[1] - a[1])) byId("type").append(element("option", {value: type}, `${type} (${count})`));
     byId("role-label").hidden = !tensors.role;
   }
   if (!data.plots.some(plot => plot.key === view.metric)) view.metric = DEFAULTS.metric = data.plots.some(plot => plot.key === "relative_euclidean_distance") ? "relative_euclidean_distance" : data.plots[0]?.key ?? "";
   metric.value = view.metric;
-  for (const name of ["text", "level", "role", "io"]) byId(name).value = view[name];
+  for (const name of ["text", "type", "level", "role", "io"]) byId(name).value = view[name];
   byId("invalid").checked = view.invalid === "1";
   const states = new Set(view.state.split(",").filter(Boolean));
   byId("chips").replaceChildren(...SEVERITY.filter(state => stateCounts.get(state) && state !== "not compared").map(state =>
@@ -43,7 +49,7 @@ const fillControls = () => {
 const stateCounts = new Map();
 for (const state of ops.state) stateCounts.set(data.states[state], (stateCounts.get(data.states[state]) ?? 0) + 1);
 
-for (const [name, kind] of [["text", "input"], ["level", "change"], ["role", "change"], ["io", "change"]])
+for (const [name, kind] of [["text", "input"], ["type", "change"], ["level", "change"], ["role", "change"], ["io", "change"]])
   byId(name).addEventListener(kind, event => {
     view[name] = event.target.value;
     refresh();
@@ -53,9 +59,9 @@ byId("invalid").addEventListener("change", event => {
   refresh();
 });
 byId("metric").addEventListener("change", event => {
-  Object.assign(view, {metric: event.target.value, log: "", limit: ""});
+  Object.assign(view, {metric: event.target.value, limit: ""});
   hovered = -1;
-  redraw();
+  refresh();
 });
 byId("limit").addEventListener("input", event => moveLimit(event.target.value));
 byId("limit").addEventListener("blur", countBeyond);
@@ -63,14 +69,9 @@ byId("beyond").addEventListener("change", event => {
   view.beyond = event.target.checked ? "1" : "";
   refresh();
 });
-byId("log").addEventListener("change", event => {
-  view.log = event.target.checked ? "1" : "0";
-  drawPlot();
-  writeAddress();
-});
 byId("unzoom").addEventListener("click", () => zoomTo(0, lastOp));
 byId("clear").addEventListener("click", () => {
-  Object.assign(view, {text: "", state: "", level: "", role: "", io: "", invalid: "", beyond: ""});
+  Object.assign(view, {text: "", state: "", type: "", level: "", role: "", io: "", invalid: "", beyond: ""});
   fillControls();
   refresh();
 });
@@ -149,8 +150,7 @@ const start = () => {
   if (chosen >= 0 && chosen < rowCount) choose(chosen, {show: true});
 };
 document.querySelectorAll(".js").forEach(each => { each.hidden = false; });
-byId("along").hidden = !data.plots.some(plot => data.numbers[plot.key]);
+byId("along").hidden = !data.plots.length;
 addEventListener("hashchange", start);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawPlot);
-new ResizeObserver(() => { drawPlot(); drawRows(); }).observe(plotBox);
+new ResizeObserver(drawRows).observe(grid);
 start();

@@ -8,7 +8,7 @@ const numberColumn = (key, label, title) => ({
   key, label, title, numeric: true,
   has: () => Boolean(data.numbers[key]),
   sort: row => number(key, row),
-  text: row => shownNumber(key, number(key, row)),
+  text: row => numberText(key, row),
 });
 const wordColumn = (key, label, title) => ({
   key, label, title,
@@ -156,7 +156,7 @@ const showDetail = row => {
   add("run as one", word("group", row));
   add("no reference", word("failure", row));
   const notes = data.notes[row] ?? {};
-  for (const [key, label] of DETAILS) add(label, shownNumber(key, number(key, row)), notes[key]);
+  for (const [key, label] of DETAILS) add(label, numberText(key, row), notes[key]);
   add("mean and std", word("deviation", row), notes.standard_deviation);
   add("bad elements", word("whereBad", row));
   const close = element("button", {type: "button", class: "close", "aria-label": "Close"}, "×");

@@ -49,25 +49,38 @@ document.addEventListener("keydown", event => {
   field.focus();
 });
 
-// The name of the nearest point under the mouse.
+// The plot: the name of the point under the mouse, and a limit that moves with its counts.
 const plot = document.querySelector("#along svg");
 if (plot) {
-  const said = document.querySelector("#along .hint");
-  const usual = said?.textContent;
+  const near = document.querySelector("[data-near]");
   plot.addEventListener("mousemove", event => {
-    const box = plot.getBoundingClientRect();
-    const [x, y] = [event.clientX - box.x, event.clientY - box.y];
-    let best = null, least = 24 * 24;
-    for (const point of plot.querySelectorAll(".point")) {
-      const far = (point.cx.baseVal.value - x) ** 2 + (point.cy.baseVal.value - y) ** 2;
-      if (far <= least) [best, least] = [point, far];
-    }
+    const best = nearestPoint(plot, ...inPicture(plot, event));
     plot.querySelector(".near")?.classList.remove("near");
     best?.classList.add("near");
-    if (said) said.textContent = best ? best.querySelector("title").textContent : usual;
+    near.textContent = best ? best.querySelector("title").textContent : "";
   });
   plot.addEventListener("mouseleave", () => {
     plot.querySelector(".near")?.classList.remove("near");
-    if (said) said.textContent = usual;
+    near.textContent = "";
+  });
+
+  const values = plot.dataset.values.split(",").map(Number), lower = plot.dataset.lower === "1";
+  const field = document.querySelector("#along [name=limit]"), count = document.querySelector("[data-beyond]");
+  const move = limit => {
+    showLimit(plot, limit);
+    const beyond = values.filter(value => isWorse(value, limit, lower)).length, number = new Intl.NumberFormat("en");
+    const link = count.querySelector("a"), to = new URL(link.href);
+    to.searchParams.set("where", `${link.dataset.where} ${link.dataset.metric}${lower ? "<" : ">"}${limit}`.trim());
+    link.href = to;
+    link.textContent = `${number.format(beyond)} of ${number.format(values.length)} ops`;
+    count.querySelector("span").textContent = String(limit);
+    count.hidden = false;
+  };
+  dragLimit(plot, limit => {
+    field.value = limit;
+    move(limit);
+  });
+  field.addEventListener("input", () => {
+    if (field.value.trim() && Number.isFinite(Number(field.value))) move(Number(field.value));
   });
 }
