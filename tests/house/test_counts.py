@@ -191,7 +191,9 @@ COUNTS = (
     # 350 for 30 more functions of PyTorch: distances, unfolded windows, caches, losses of pairs.
     # 100 for calls between ranks against golden of another layout.
     # 900 for the stores' own queries answered from tables, without a database.
-    Count("code lines", code_lines, 152_250, 80_000),
+    # 250 for charts of one op type or state, limits that scripts move on described axes, how the
+    # runs of a model pass its gate, lines and maps that can be clicked.
+    Count("code lines", code_lines, 152_500, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
     # 20 for layouts of jobs, a rule a file.
     # 2 for what rules of causes share, and for losses in common: files that had two jobs.
@@ -215,7 +217,8 @@ COUNTS = (
     # 3 for what a rank gets of a call between ranks: by definition, where golden has no
     # counterpart, and times the number of ranks.
     # 4 for plain queries: their grammar, rows and columns, expressions, joins.
-    Count("modules", lambda: len(modules()), 1_353, 700),
+    # 2 for files that had two jobs: how a list draws its lines, and the files of pages.
+    Count("modules", lambda: len(modules()), 1_355, 700),
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 140, 70),
     Count("import lines in 100", import_share, 8.8, 5),
     Count("private functions with one use, in 100", one_caller_share, 57, 45),

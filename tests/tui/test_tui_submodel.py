@@ -129,6 +129,19 @@ async def test_the_part_is_exported_and_gives_the_golden_outputs(browse_with_job
         assert "--check" in b.app.session.commands[-1]
 
 
+async def test_a_part_is_marked_exported_and_searched_in_six_keys(
+    browse_with_jobs, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    async with browse_with_jobs() as b:
+        await b.press("5", "b", "B", "x", "enter")
+        await until_ended(b)
+        assert "written to" in text_of(b.app)
+        await b.press("A")
+        await until(b, lambda: isinstance(b.app.screen, TextOverlay))
+        assert "tried: " in text_of(b.app)
+
+
 async def test_a_folder_that_cannot_be_written_is_a_sentence(browse_with_jobs, tmp_path):
     taken = tmp_path / "file"
     taken.write_text("", encoding="utf-8")

@@ -11,9 +11,11 @@ from tui.address import parse_address
 from tui.screens.edges import EdgeOverlay
 from tui.screens.ops import OpsScreen
 from tui.screens.overview import OverviewScreen
+from tui.screens.runs import RunsScreen
 from tui.screens.windows.overlays import LogOverlay, TextOverlay, YankOverlay
 from tui.widgets.curve import Curve
 from tui.widgets.filter_bar import FilterBar
+from tui.widgets.lines import KeyLine, TitleLine
 from tui.widgets.row_list import RowList
 from tui.widgets.text_pane import TextPane
 
@@ -413,3 +415,19 @@ async def test_the_chart_shows_one_type_or_state_with_its_counts(browse):
         await b.press("F")
         assert isinstance(b.app.screen, OpsScreen)
         assert " of " in text_of(b.app)
+
+
+async def test_the_key_line_and_the_title_are_clicked(browse):
+    async with browse as b:
+        keys = b.app.screen.query_one(KeyLine)
+        lines = text_of(b.app).splitlines()
+        await b.pilot.click(keys, offset=(lines[keys.region.y].index("filter"), 0))
+        await b.settle(b.pilot)
+        assert isinstance(b.app.screen, OpsScreen)
+        title = b.app.screen.query_one(TitleLine)
+        await b.pilot.click(title, offset=(lines[0].index("run "), 0))
+        await b.settle(b.pilot)
+        assert isinstance(b.app.screen, OverviewScreen)
+        await b.pilot.click(b.app.screen.query_one(TitleLine), offset=(3, 0))
+        await b.settle(b.pilot)
+        assert isinstance(b.app.screen, RunsScreen)

@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
+from textual.style import Style
 from textual.widgets import Static
 
 from divergraph.text.printable import printable
@@ -18,11 +19,21 @@ from tui.widgets.cells import cut_to, width_of
 from tui.widgets.text_pane import Build
 
 
+def does(action: str) -> Style:
+    """A style of what a click does *action* on."""
+    return Style.from_meta({"@click": action})
+
+
+_LEADING = ("screen.view('runs')", "screen.view('overview')")
+"""What a click on the first names of the title does: to all runs, and to the overview of one."""
+
+
 class TitleLine(Static):
     """``divergraph ▸ run ▸ view`` on the left, the running job and the store on the right."""
 
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(markup=False)
+        self.set_reactive(Static.auto_links, False)  # what can be clicked keeps its colours
         self.glyphs = glyphs
         self._crumbs: Sequence[str] = ()
         self._store = ""
@@ -44,10 +55,14 @@ class TitleLine(Static):
 
     def _draw(self) -> None:
         g, width = self.glyphs, self.size.width
-        crumbs = f" {g.crumb} ".join(printable(crumb) for crumb in self._crumbs)
-        crumbs = cut_to(f" {crumbs}", width, g.ellipsis)
+        names = [printable(crumb) for crumb in self._crumbs]
+        crumbs = cut_to(f" {f' {g.crumb} '.join(names)}", width, g.ellipsis)
         if self._job:
             crumbs = cut_to(crumbs, width // 2, g.ellipsis)
+        heading, start = Content.styled(crumbs, theme.HEADING), 1
+        for name, action in zip(names[:-1], _LEADING, strict=False):
+            heading = heading.stylize(does(action), start, start + len(name))
+            start += len(name) + len(g.crumb) + 2
         room = width - width_of(crumbs) - 4
         job = cut_to(f"{g.running} {printable(self._job)}", room, g.ellipsis) if self._job else ""
         room -= width_of(job) + 3 if job else 0
@@ -55,9 +70,7 @@ class TitleLine(Static):
         text = f"{job}   {right}" if job and right else job or right
         gap = " " * max(0, width - width_of(crumbs) - width_of(text) - 1)
         parts = ((job, theme.LINKED), text[len(job) :])
-        self.update(
-            Content.assemble((crumbs, theme.HEADING), gap, parts[0], (parts[1], theme.QUIET))
-        )
+        self.update(Content.assemble(heading, gap, parts[0], (parts[1], theme.QUIET)))
 
 
 class Tab(Static):
@@ -126,6 +139,7 @@ class KeyLine(Static):
 
     def __init__(self, keys: Sequence[Key], why_not: Callable[[str], str | None]) -> None:
         super().__init__(markup=False)
+        self.set_reactive(Static.auto_links, False)  # what can be clicked keeps its colours
         self._keys, self._why_not = keys, why_not
 
     def on_mount(self) -> None:
@@ -138,13 +152,15 @@ class KeyLine(Static):
 
     def draw(self) -> None:
         """Draw anew: what applies may have changed."""
-        parts: list[tuple[str, str]] = []
+        parts: list[Content | str] = []
         for key in self._fitting():
             key_text = key.shown.split(", ")[0]
             if self._why_not(key.id) is not None:
-                parts.append((f"{key_text} {key.short}  ", theme.FAINT))
+                words = Content.styled(f"{key_text} {key.short}", theme.FAINT)
             else:
-                parts += [(key_text, theme.LINKED), (f" {key.short}  ", theme.QUIET)]
+                words = Content.assemble((key_text, theme.LINKED), (f" {key.short}", theme.QUIET))
+            press = f"app.simulate_key({key.keys.split(',')[0]!r})"
+            parts += [words.stylize(does(press)), "  "]
         self.update(Content.assemble(" ", *parts))
 
     def _fitting(self) -> list[Key]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import ClassVar
 
-from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.actions import SkipAction
@@ -16,18 +14,14 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from divergraph.text.printable import printable
-from divergraph.text.short_names import ShortNames
 from tui.keys import KeyScope, bindings
 from tui.style.glyphs import UNICODE, Glyphs
-from tui.widgets.cells import fit, width_of
 from tui.widgets.columns import Placed, place
-from tui.widgets.rows import STYLES, Cell, RowSource
+from tui.widgets.row_lines import RowLines
+from tui.widgets.rows import STYLES, RowSource
 from tui.widgets.titled import Titled
 
 HEADER_LINES = 1
-NAMES_READ = 128
-"""Rows that say what the names of a list have in common."""
 
 
 class RowList(Titled, ScrollView, can_focus=True):
@@ -104,7 +98,6 @@ class RowList(Titled, ScrollView, can_focus=True):
         classes: str | None = None,
     ) -> None:
         super().__init__(id=id, classes=classes)
-        self.source = source
         self.glyphs = glyphs
         self.empty = empty
         self.sorted_by = ""
@@ -112,7 +105,17 @@ class RowList(Titled, ScrollView, can_focus=True):
         self._placed: tuple[Placed, ...] = ()
         self._top_before: int | None = None
         self._strips: LRUCache[tuple[int, bool], Strip] = LRUCache(1024)
-        self._short_names: dict[int, ShortNames] = {}
+        self.source = source
+
+    @property
+    def source(self) -> RowSource:
+        """The rows."""
+        return self._source
+
+    @source.setter
+    def source(self, source: RowSource) -> None:
+        self._source = source
+        self._lines = self._drawn()
 
     def show(self, source: RowSource, *, cursor: int = 0, empty: str | None = None) -> None:
         """Show other rows, with the cursor on row *cursor*."""
@@ -252,14 +255,17 @@ class RowList(Titled, ScrollView, can_focus=True):
         width, x = self.size.width, self.scroll_offset.x
         if y < HEADER_LINES:
             style = self.get_component_rich_style("row-list--header")
-            return self._window(self._heading(), x, width, style)
+            chosen = self.column if self.has_focus else -1
+            heading = self._lines.heading(style, chosen, self.sorted_by, descending=self.descending)
+            return self._window(heading, x, width, style)
         index = self.scroll_offset.y + y - HEADER_LINES
         if index >= len(self.source):
-            return self._blank(y, width)
+            style = self.get_component_rich_style("row-list--empty")
+            return self._lines.blank(y - HEADER_LINES, self.empty, width, style)
         under_cursor = index == self.cursor
         strip = self._strips.get((index, under_cursor))
         if strip is None:
-            strip = self._row(index, self._row_style(under_cursor=under_cursor))
+            strip = self._lines.row(index, self._row_style(under_cursor=under_cursor))
             self._strips[(index, under_cursor)] = strip
         return self._window(strip, x, width, self._row_style(under_cursor=under_cursor))
 
@@ -273,18 +279,24 @@ class RowList(Titled, ScrollView, can_focus=True):
 
     def _lay_out(self) -> None:
         self._strips.clear()
-        self._short_names.clear()
         if not self.size:
             return
         rows = len(self.source) + HEADER_LINES
         room = max(1, self.container_size.width - self.styles.scrollbar_size_vertical)
         self._placed = place(self.source.columns, room, wide=self.wide)
+        self._lines = self._drawn()
         last = self._placed[-1] if self._placed else None
         width = last.x + last.width if last is not None and self.wide else room
         self.virtual_size = Size(width, rows)
         # Without this the scrollbars, and with them scrolling, wait for the next layout.
         self._scroll_update(self.virtual_size)
         self.refresh()
+
+    def _drawn(self) -> RowLines:
+        def style_of(name: str) -> Style:
+            return self.get_component_rich_style(f"row-list--{name}", partial=True)
+
+        return RowLines(self._source, self._placed, self.glyphs, style_of)
 
     def _bring_into_middle(self, top: int) -> None:
         """After a jump from where *top* was the first row, show what is around the row too."""
@@ -320,70 +332,6 @@ class RowList(Titled, ScrollView, can_focus=True):
         if under_cursor:
             return self.get_component_rich_style("row-list--chosen")
         return self.rich_style
-
-    def _heading(self) -> Strip:
-        base = self.get_component_rich_style("row-list--header")
-        chosen = base + Style(reverse=True)
-        segments: list[Segment] = []
-        x = 0
-        for placed in self._placed:
-            segments.append(Segment(" " * (placed.x - x), base))
-            column = placed.column
-            here = placed.index == self.column and column.sortable and self.has_focus
-            style = chosen if here else base
-            title = column.title
-            if column.id == self.sorted_by and column.sortable:
-                title += self.glyphs.descending if self.descending else self.glyphs.ascending
-            text = fit(title, placed.width, self.glyphs.ellipsis, column.align)
-            segments.append(Segment(text, style))
-            x = placed.x + placed.width
-        return Strip(segments)
-
-    def _row(self, index: int, base: Style) -> Strip:
-        cells = self.source.row(index)
-        segments: list[Segment] = []
-        x = 0
-        for placed in self._placed:
-            segments.append(Segment(" " * (placed.x - x), base))
-            segments.extend(self._cell(cells[placed.index], placed, base))
-            x = placed.x + placed.width
-        return Strip(segments)
-
-    def _cell(self, cell: Cell, placed: Placed, base: Style) -> list[Segment]:
-        column, ellipsis = placed.column, self.glyphs.ellipsis
-        style = self._styled(cell.style, base)
-        room = placed.width - width_of(cell.tail)
-        text = printable(cell.text)
-        if column.cut == "name" and width_of(text) > room:
-            text = self._names_in(placed.index).short(text, max(0, room), ellipsis)
-        if not cell.tail:
-            return [Segment(fit(text, room, ellipsis, column.align, column.cut), style)]
-        cell_text = fit(text, min(width_of(text), max(0, room)), ellipsis, "left", column.cut)
-        rest = placed.width - width_of(cell_text)
-        return [
-            Segment(cell_text, style),
-            Segment(fit(cell.tail, rest, ellipsis), self._styled(cell.tail_style, base)),
-        ]
-
-    def _names_in(self, column: int) -> ShortNames:
-        """The names in a column, from rows all over the list."""
-        if column not in self._short_names:
-            rows = range(0, len(self.source), -(-len(self.source) // NAMES_READ))
-            names = (printable(self.source.row(row)[column].text) for row in rows)
-            self._short_names[column] = ShortNames(names)
-        return self._short_names[column]
-
-    def _styled(self, name: str, base: Style) -> Style:
-        if not name:
-            return base
-        return base + self.get_component_rich_style(f"row-list--{name}", partial=True)
-
-    def _blank(self, y: int, width: int) -> Strip:
-        style = self.get_component_rich_style("row-list--empty")
-        words = [] if len(self.source) else textwrap.wrap(self.empty, max(1, width))
-        line = y - HEADER_LINES
-        text = words[line] if 0 <= line < len(words) else ""
-        return Strip([Segment(fit(text, width, self.glyphs.ellipsis), style)])
 
     def _click_heading(self, x: int) -> None:
         if x >= self._sticky_width():

@@ -38,7 +38,9 @@ class TextPane(VerticalScroll, Titled, can_focus=True):
 
     def compose(self) -> ComposeResult:
         """One text, which the pane scrolls."""
-        yield Static(markup=False)
+        text = Static(markup=False)
+        text.auto_links = False  # what can be clicked keeps its colours
+        yield text
 
     def show(self, build: Build) -> None:
         """Show this text from its top."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress, pairwise
+from itertools import pairwise
 from typing import Annotated
 
 from divergraph.ask.facts import load_facts
@@ -104,8 +104,9 @@ class ModelQuestion(Question[ModelAnswer]):
         standing_of = standings(store, runs)
         outputs = _Outputs(store)
         changes = _changes(outputs, listed)
-        is_baseline = (standing.standing is Standing.BASELINE for standing in standing_of.values())
-        baseline = next(compress(standing_of, is_baseline), None)
+        made = {run.name: run.created for run in runs}
+        named = (entry.run for entry in store.baselines() if made.get(entry.run) == entry.made)
+        baseline = next(named, None)
         gate = _Gate(outputs, next((run for run in runs if run.name == baseline), None))
         rows = (
             RunOfModel(
