@@ -26,6 +26,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array, Executor
 from divergraph.jobs.progress import NO_PROGRESS, Progress
+from divergraph.rootcause.arithmetic.families import Family, family_of
 from divergraph.rootcause.consequences import with_consequences
 from divergraph.rootcause.devices.deciding import Deciding, coarsest
 from divergraph.rootcause.devices.dynamic_choice import with_dynamic_scales
@@ -56,7 +57,7 @@ from divergraph.rootcause.run_inputs import RunInputs, Splits
 from divergraph.rootcause.tolerances.contract import OpContext
 from divergraph.rootcause.tolerances.masks import without
 from divergraph.rootcause.tolerances.noise_floor import Emulation
-from divergraph.rootcause.tolerances.standing_out import standing_out
+from divergraph.rootcause.tolerances.standing_out import standing_out, unlike_their_family
 from divergraph.rootcause.undumped_inputs.search import Culprit, FedOtherwise, fed_otherwise
 from divergraph.rootcause.values import is_numeric, relative, same_shape
 from divergraph.text.words import first_names
@@ -218,9 +219,20 @@ class _Judging:
         """The groups whose outputs stand out, to be judged again as such."""
         golden = self.run.golden
         types = {group.output: golden.ops[group.golden.op].type for group in groups}
-        for suspicions in self.worst.values():
-            self.stand_out.update(standing_out(suspicions, self.run.options, types.__getitem__))
+        families = {group.output: self._family(group) for group in groups}
+        options = self.run.options
+        for (_, is_quantised, _), suspicions in self.worst.items():
+            self.stand_out |= standing_out(suspicions, options, types.__getitem__)
+            if not is_quantised:  # what integers lose depends on their values
+                self.stand_out |= unlike_their_family(suspicions, options, families.__getitem__)
         return [group for group in groups if group.output in self.stand_out]
+
+    def _family(self, group: Group) -> Family | None:
+        """The family of the product in *group*, if there is one."""
+        golden = self.run.golden
+        families = [family_of(golden.ops[op], golden) for op in group.ops if op in golden.ops]
+        products = [family for family in families if family is not None]
+        return products[0] if len(products) == 1 else None
 
     def split_all(self, chunk: Sequence[Group]) -> dict[TensorRef, ErrorSplit]:
         """The splits of a chunk, which is halved as long as memory runs out."""

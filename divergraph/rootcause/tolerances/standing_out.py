@@ -5,6 +5,9 @@ ops of one run tell more: where the errors of all are within twice their floors,
 as it is taken to, and one that is off by five times its own has a reason of its own. What is past
 the limit of suspects, as no tolerance explains it, is then guilty, if the run has others of its
 type to be held against: the only op of a type may have a kernel of its own.
+
+Products add up so many terms that those of one family err alike, by a few percent: a few of them
+tell what all ops of a run together do not, however few these are.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from divergraph.rootcause import calibration
+from divergraph.rootcause.arithmetic.families import Family
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.tolerances.contract import (
     Action,
@@ -25,7 +29,7 @@ from divergraph.rootcause.tolerances.contract import (
     Tolerance,
     ToleranceEstimate,
 )
-from divergraph.rootcause.values import norms, relative
+from divergraph.rootcause.values import norms, relative, robust_spread
 from graphstore.model import TensorRef
 
 
@@ -46,6 +50,36 @@ def limit_of(suspicions: Iterable[float]) -> float:
     slowest = float(np.max((logs[ranks - 1] - start) / np.log(above / ranks)))
     reached = start + slowest * math.log(above / calibration.FALSE_ALARMS)
     return max(math.exp(reached), calibration.healthy_limit())
+
+
+def limit_of_alike(suspicions: Iterable[float]) -> float:
+    """The suspicion that no product reaches among those of its family; infinite where they are too
+    few to tell."""
+    logs = np.log([suspicion for suspicion in suspicions if 0.0 < suspicion < math.inf])
+    if logs.size < 2 * calibration.ENOUGH_OPS:
+        return math.inf
+    reached = float(np.median(logs)) + calibration.LONE_SIGMA * robust_spread(logs)
+    return max(math.exp(min(reached, 700.0)), calibration.healthy_limit())
+
+
+def unlike_their_family(
+    worst: Mapping[TensorRef, float],
+    options: RootCauseOptions,
+    family_of: Callable[[TensorRef], Family | None],
+) -> dict[TensorRef, float]:
+    """The products that err more than all others of their family, and are not guilty by themselves,
+    with the suspicion they get for it."""
+    families: dict[Family, dict[TensorRef, float]] = {}
+    for output, own in worst.items():
+        if (family := family_of(output)) is not None:
+            families.setdefault(family, {})[output] = own
+    limits = {family: limit_of_alike(alike.values()) for family, alike in families.items()}
+    return {
+        output: options.guilty * own / limits[family]
+        for family, alike in families.items()
+        for output, own in alike.items()
+        if limits[family] < own <= options.guilty
+    }
 
 
 def standing_out(

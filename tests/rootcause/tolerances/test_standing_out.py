@@ -12,8 +12,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, StandIn, capture
+from divergraph.rootcause.arithmetic.families import Family
 from divergraph.rootcause.options import RootCauseOptions
-from divergraph.rootcause.tolerances.standing_out import limit_of, standing_out
+from divergraph.rootcause.tolerances.standing_out import (
+    limit_of,
+    standing_out,
+    unlike_their_family,
+)
 from graphstore.model import TensorRef, Verdict
 
 OPS = 80
@@ -77,6 +82,27 @@ def test_where_two_are_as_far_neither_stands_out() -> None:
     worst = {TensorRef(f"op{n}", 0): 1.0 + n / 1000 for n in range(100)}
     worst |= {TensorRef("one", 0): 4.0, TensorRef("other", 0): 4.5}
     assert standing_out(worst, RootCauseOptions(), of_one_type) == {}
+
+
+LAYERS = {TensorRef(f"layer{n}", 0): 1.0 + n / 100 for n in range(8)}
+FAR = TensorRef("far", 0)
+
+
+@pytest.mark.parametrize(
+    ("worst", "far"),
+    [
+        ({**LAYERS, FAR: 4.5}, 15.0),
+        ({**LAYERS, FAR: 2.9}, None),  # as healthy ones may
+        (dict(zip(LAYERS, (0.2, 0.5, 0.7, 1, 1.5, 2, 3, 4), strict=True)) | {FAR: 4.5}, None),
+        ({**dict(list(LAYERS.items())[:3]), FAR: 4.5}, None),  # too few to tell
+        ({**LAYERS, FAR: 11.0}, None),  # guilty by itself
+    ],
+)
+def test_a_product_that_errs_unlike_all_others_of_its_family_is_guilty(worst, far) -> None:
+    """However few ops the run has."""
+    found = unlike_their_family(worst, RootCauseOptions(), lambda _: Family.LINEAR)
+    assert found == ({} if far is None else {FAR: pytest.approx(far)})
+    assert not unlike_their_family(worst, RootCauseOptions(), lambda _: None)
 
 
 def chain(path: Path) -> Path:
