@@ -224,7 +224,8 @@ COUNTS = (
     Count("private functions with one use, in 100", one_caller_share, 57, 45),
     Count("variables called by an everyday word, in 100", everyday_names, 0.7, 0.5),
     Count("lines for a comment in the hard rooms", uncommented, 90, 25),
-    Count("numbers of root cause", numbers_of_root_cause, 407, 120),
+    # 1 for a product that errs unlike all others of its family.
+    Count("numbers of root cause", numbers_of_root_cause, 408, 120),
     # 400 of these lines are only wrapped, as above, or import what rules share.
     # 60 for gradients added up in 16 bits: healthy training in bfloat16 was diverged.
     # 10 for the epsilon of a recorded call, by its place or as a module keeps it.
