@@ -159,3 +159,34 @@ def dumped(values: Array, folder: Path) -> DumpTensorRef:
 )
 def test_values_in_another_order(values, expected, tmp_path):
     assert is_reordered(*(dumped(each, tmp_path) for each in (TABLE, values))) is expected
+
+
+def optimised(near: float, gradient: Array) -> list[Call]:
+    """What chooses between numbers that lie *near* to each other, and a step with a *gradient* that
+    no recorded call made."""
+    scores = np.array([[1.0, 1.0 + near], [3.0, 1.0]], np.float32)
+    before = TABLE / 8
+    return [
+        ("Torch.mul.0.forward", [scores / 2, 2], {}, [scores]),
+        ("Torch.argmax.0.forward", [scores, -1], {}, [scores.argmax(-1)]),
+        (
+            "Tensor.lerp_.0.forward",
+            [before, gradient, 0.25],
+            {},
+            [before + np.float32(0.25) * (gradient - before)],
+        ),
+    ]
+
+
+@pytest.mark.parametrize("summed", [True, False])
+def test_ranks_step_with_one_gradient_whatever_was_chosen_before(tmp_path, summed):
+    """A gradient that is off behind another choice may follow from it, but not one on each rank."""
+    own = np.random.default_rng(5).standard_normal((2, 4, 8)).astype(np.float32)
+    mean, off = own.mean(0), np.float32(0.3) * own[0]
+    gradients = [mean + off] * 2 if summed else list(own)
+    write_ranks(tmp_path / "golden" / "step0", dict.fromkeys((0, 1), optimised(1e-7, mean)))
+    device = {rank: optimised(-1e-7, gradient) for rank, gradient in enumerate(gradients)}
+    write_ranks(tmp_path / "device" / "step0", device)
+    origins = dg.compare(tmp_path / "golden", None, tmp_path / "device", None).data.origins
+    assert [origin.op for origin in origins] == ([] if summed else ["rank0/Tensor.lerp_.0.forward"])
+    assert summed or "all_reduce" in origins[0].cause

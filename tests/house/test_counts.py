@@ -193,7 +193,7 @@ COUNTS = (
     # 900 for the stores' own queries answered from tables, without a database.
     # 250 for charts of one op type or state, limits that scripts move on described axes, how the
     # runs of a model pass its gate, lines and maps that can be clicked.
-    Count("code lines", code_lines, 152_500, 80_000),
+    Count("code lines", code_lines, 152_600, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
     # 20 for layouts of jobs, a rule a file.
     # 2 for what rules of causes share, and for losses in common: files that had two jobs.
@@ -218,14 +218,14 @@ COUNTS = (
     # counterpart, and times the number of ranks.
     # 4 for plain queries: their grammar, rows and columns, expressions, joins.
     # 2 for files that had two jobs: how a list draws its lines, and the files of pages.
-    Count("modules", lambda: len(modules()), 1_355, 700),
+    # 1 for what all ranks have alike.
+    Count("modules", lambda: len(modules()), 1_356, 700),
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 140, 70),
     Count("import lines in 100", import_share, 8.8, 5),
     Count("private functions with one use, in 100", one_caller_share, 57, 45),
     Count("variables called by an everyday word, in 100", everyday_names, 0.7, 0.5),
     Count("lines for a comment in the hard rooms", uncommented, 90, 25),
-    # 1 for a product that errs unlike all others of its family.
-    Count("numbers of root cause", numbers_of_root_cause, 408, 120),
+    Count("numbers of root cause", numbers_of_root_cause, 407, 120),
     # 400 of these lines are only wrapped, as above, or import what rules share.
     # 60 for gradients added up in 16 bits: healthy training in bfloat16 was diverged.
     # 10 for the epsilon of a recorded call, by its place or as a module keeps it.
@@ -236,7 +236,8 @@ COUNTS = (
     # 30 for copies of a shared constant whose zero points differ, and for slices behind a gate.
     # 25 for exchanges that are run with the device's numbers of rows.
     # 70 for ties of short formats, and for the arguments that a call of PyTorch reads.
-    Count("code lines of root cause", lambda: code_lines("rootcause"), 20_272, 8_500),
+    # 45 for products that err unlike all others of their family.
+    Count("code lines of root cause", lambda: code_lines("rootcause"), 20_280, 8_500),
     Count("folders of one or two modules", small_folders, 8, 8),
     Count("class names used twice", repeated_class_names, 3, 0),
     Count("functions over 60 lines", long_functions, 8, 8),

@@ -59,7 +59,8 @@ def limit_of_alike(suspicions: Iterable[float]) -> float:
     if logs.size < 2 * calibration.ENOUGH_OPS:
         return math.inf
     reached = float(np.median(logs)) + calibration.LONE_SIGMA * robust_spread(logs)
-    return max(math.exp(min(reached, 700.0)), calibration.healthy_limit())
+    with np.errstate(over="ignore"):
+        return max(float(np.exp(reached)), calibration.healthy_limit())
 
 
 def unlike_their_family(

@@ -16,7 +16,7 @@ from graphstore.model import (
     TensorRef,
 )
 from importers.msprobe.calls import CallName
-from importers.msprobe.job_names import OF_THE_DEVICE, bodies_of
+from importers.msprobe.job_names import OF_THE_DEVICE, RANK, bodies_of, split_rank
 
 _CASTS_BACK = frozenset(
     f"{name}.backward" for name in ("to", "float", "double", "half", "bfloat16", "type", "type_as")
@@ -116,6 +116,15 @@ class CallPairs:
             for ref in op.takes:
                 found.setdefault(ref, []).append(op.id)
         return {ref: tuple(ops) for ref, ops in found.items()}
+
+    @cached_property
+    def on_ranks(self) -> Mapping[str, tuple[str, ...]]:
+        """The device calls of all ranks of a job that have the same name but for the rank."""
+        found: dict[str, list[str]] = {}
+        for op in self.device.ops:
+            if RANK in op.attrs:
+                found.setdefault(split_rank(op.name)[1], []).append(op.id)
+        return {name: tuple(ops) for name, ops in found.items()}
 
     @cached_property
     def given(self) -> Mapping[str, Tensor]:

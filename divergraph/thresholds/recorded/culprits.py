@@ -43,6 +43,7 @@ from divergraph.thresholds.recorded.errors import (
     is_unequal,
     most,
 )
+from divergraph.thresholds.recorded.replicas import replicas_text
 from divergraph.thresholds.recorded.scaled_reductions import times_golden
 from divergraph.thresholds.recorded.statistics_only import keeps_places, minds_order
 from graphstore.model import (
@@ -104,7 +105,8 @@ class _Search:
         self._explained: set[str] = set()
         self._said: set[str] = set()
         self._alike: set[tuple[str, str, str]] = set()
-        self._seen_over = self._seen_choice = False
+        self._seen_over = False
+        self._choices: set[str] = set()
         self._fed_right: set[AttrValue | None] = set()
         self._so_far = NONE
         self._is_first = self._is_forward = True
@@ -147,10 +149,11 @@ class _Search:
                 self._judge_output(op, off)
         if any(item.over for item in outputs):
             self._seen_over = True
-        self._seen_choice |= any(
+        if any(
             item.device_dtype in _WHOLE and self._errors.of(item) not in (None, NONE)
             for item in outputs
-        )
+        ):
+            self._choices.add(op.id)
         if off or op.id in self._found.causes:
             self._explained.update(self._pairs.around(op.id))
         self._so_far = most((self._so_far, self._errors.largest(outputs)))
@@ -167,7 +170,7 @@ class _Search:
         times = max((self._errors.times(item, before) for item in outputs), default=0.0)
         if times < SHIFTED and not is_reshaped:
             return "", ""
-        is_unexplained = not (self._seen_over or self._seen_choice or self._found.causes)
+        is_unexplained = not (self._seen_over or self._choices or self._found.causes)
         if difference := unlike_arguments(op, twin, with_sizes=is_unexplained):
             return ARGUMENT, difference
         for item in self._pairs.inputs.get(op.id, ()) if self._is_forward else ():
@@ -192,7 +195,7 @@ class _Search:
         inputs = self._pairs.inputs.get(op.id, ())
         errors = [self._errors.of(item) for item in inputs]
         follows = _SHAPED_BY_VALUES.match(op.type) and any(error != NONE for error in errors)
-        if follows or self._seen_choice or not inputs or any(error is None for error in errors):
+        if follows or self._choices or not inputs or any(error is None for error in errors):
             return ""
         item = next(item for item in self._pairs.outputs[op.id] if item.misshapen)
         return f"its output {item.port} has another shape, of inputs of golden's: {item.detail}"
@@ -346,21 +349,26 @@ class _Search:
     def _judge_arrival(self, op: Op, item: Comparison, error: Error) -> None:
         """An input off by more than what made it is: a call between was left out, or is another."""
         source, is_complete = self._errors.source(item)
-        is_behind = self._seen_over or self._seen_choice
-        if (not is_complete and is_behind) or (is_bound(item) and self._is_decided):
+        is_behind = self._seen_over or bool(self._choices)
+        unsummed = self._unsummed(op, item) or (
+            replicas_text(self._pairs, op, item)
+            if self._choices.issuperset(self._found.causes)
+            else ""
+        )
+        if (not (is_complete or unsummed) and is_behind) or (is_bound(item) and self._is_decided):
             return
         if not item.over and not self._errors.is_felt(op, item):
             return
-        before = source if is_complete else self._so_far
+        before = source if is_complete or unsummed else self._so_far
         if error.over(before, item.failed) < JUMP:
             return
         if not is_complete and self._is_first:
             self._feeds(op, item, error, "the first that is read")
             return
         label, sentence = other_calls(self._pairs, op, inside=False)
+        sentence = sentence or unsummed
         if sentence and sentence in self._said:
             return  # another that reads what is missing
-        sentence = sentence or self._unsummed(op, item)
         source_text = (
             "what was recorded before it is not" if is_complete else "no recorded call made it"
         )
