@@ -89,9 +89,10 @@ def rank_layout(
     if twins.count > 1:
         for number in range(twins.count):
             by_place = AxisShare(PlacedAs.MICRO_BATCH, ((number, number + 1),), twins.count)
-            if number not in data:
+            # Integers that are golden's own, as places of a mask are, say nothing of the batch.
+            if not data.get(number):
                 inputs.append(_micro_batch(by_place))
-            data.setdefault(number, {0: by_place})
+                data[number] = {0: by_place}
     return RankLayout((*weights, *inputs), shares, data, _data_shape(golden, golden_dump))
 
 

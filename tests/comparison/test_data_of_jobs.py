@@ -190,3 +190,26 @@ def test_ranks_step_with_one_gradient_whatever_was_chosen_before(tmp_path, summe
     origins = dg.compare(tmp_path / "golden", None, tmp_path / "device", None).data.origins
     assert [origin.op for origin in origins] == ([] if summed else ["rank0/Tensor.lerp_.0.forward"])
     assert summed or "all_reduce" in origins[0].cause
+
+
+def test_a_stage_that_reads_no_words_has_its_micro_batches_in_their_order(tmp_path):
+    """Whole numbers it has as golden does, such as places of a mask, say nothing of the batch."""
+    words = np.arange(12, dtype=np.int64).reshape(4, 3)
+    x = np.random.default_rng(6).standard_normal((4, 3, 8)).astype(np.float32)
+    places = np.arange(9, dtype=np.int64).reshape(3, 3)
+
+    def calls(number: int, part: slice) -> tuple[Call, Call]:
+        return (
+            (f"Module.first.First.forward.{number}", [words[part]], {}, [x[part]]),
+            (f"Module.last.Last.forward.{number}", [x[part], places], {}, [np.sin(x[part])]),
+        )
+
+    write_ranks(tmp_path / "golden" / "step0", {0: calls(0, slice(None))})
+    first, second = calls(0, slice(2)), calls(1, slice(2, 4))
+    device = {rank: [first[rank], second[rank]] for rank in (0, 1)}
+    write_ranks(tmp_path / "device" / "step0", device)
+    run = dg.compare(tmp_path / "golden", None, tmp_path / "device", None)
+    assert run.verdict is Verdict.CLEAN
+    stage = [each for each in run.data.comparisons if each.op.startswith("rank1/")]
+    assert len(stage) == 6
+    assert all(each.metrics is not None for each in stage)
