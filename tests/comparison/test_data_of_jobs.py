@@ -213,3 +213,35 @@ def test_a_stage_that_reads_no_words_has_its_micro_batches_in_their_order(tmp_pa
     stage = [each for each in run.data.comparisons if each.op.startswith("rank1/")]
     assert len(stage) == 6
     assert all(each.metrics is not None for each in stage)
+
+
+@pytest.mark.parametrize("near", [-1e-7, 1e-7])
+def test_rows_that_an_exchange_gives_back_follow_what_was_chosen_before(tmp_path, near):
+    """Behind another choice they are put in another order, which is no fault of who reads them."""
+    scores = np.array([[1.0, 1.0 + near], [3.0, 1.0]], np.float32)
+    rows = [
+        np.random.default_rng(rank).standard_normal((4, 8)).astype(np.float32) for rank in (7, 8)
+    ]
+    received = [np.concatenate([own[2 * rank : 2 * rank + 2] for own in rows]) for rank in (0, 1)]
+
+    def calls(rank: int, scores: Array) -> list[Call]:
+        order = [0, 2, 1, 3] if scores.argmax(-1)[0] else [2, 0, 3, 1]
+        sizes, read = [2, 2], received[rank][order]
+        return [
+            ("Torch.mul.0.forward", [scores / 2, 2], {}, [scores]),
+            ("Torch.argmax.0.forward", [scores, -1], {}, [scores.argmax(-1)]),
+            ("Torch.mul.1.forward", [rows[rank] / 2, 2], {}, [rows[rank]]),
+            (
+                "Distributed.all_to_all_single.0.forward",
+                [None, rows[rank], sizes, sizes],
+                {},
+                [received[rank], rows[rank], sizes, sizes],
+            ),
+            ("Torch.mul.2.forward", [read, 3], {}, [read * 3]),
+        ]
+
+    usual = np.array([[1.0, 1.0 + 1e-7], [3.0, 1.0]], np.float32)
+    for side, own in (("golden", usual), ("device", scores)):
+        write_ranks(tmp_path / side / "step0", {rank: calls(rank, own) for rank in (0, 1)})
+    run = dg.compare(tmp_path / "golden", None, tmp_path / "device", None)
+    assert run.verdict in (Verdict.CLEAN, Verdict.WITHIN_ROUNDING)

@@ -349,6 +349,7 @@ class _Search:
     def _judge_arrival(self, op: Op, item: Comparison, error: Error) -> None:
         """An input off by more than what made it is: a call between was left out, or is another."""
         source, is_complete = self._errors.source(item)
+        is_complete = is_complete and not self._is_chosen_otherwise(item)
         is_behind = self._seen_over or bool(self._choices)
         unsummed = self._unsummed(op, item) or (
             replicas_text(self._pairs, op, item)
@@ -378,6 +379,13 @@ class _Search:
             "a weight, or an unrecorded op (a view, a cast, an index), differs"
         )
         self._blame(self._reduction_before(op, item) or op, label or INPUT, sentence)
+
+    def _is_chosen_otherwise(self, item: Comparison) -> bool:
+        """Whether an input is of a call that gives as many rows as the values before it say, behind
+        other choices: then its rows are others than golden's, or in another order."""
+        made_by = None if item.golden is None else self._pairs.golden_ops.get(item.golden.op)
+        is_by_values = made_by is not None and _SHAPED_BY_VALUES.match(made_by.type)
+        return bool(self._choices and is_by_values)
 
     def _feeds(self, op: Op, item: Comparison, error: Error, which: str) -> None:
         self._found.data = (
