@@ -10,6 +10,7 @@ import pytest
 from full_run import sample_run
 from own_mounts import own_mounts
 
+from graphstore.contract import QueryParameters
 from graphstore.embedded import EmbeddedStore
 from graphstore.embedded.child_process import ChildProcess
 from graphstore.embedded.write_process import _writing
@@ -229,7 +230,7 @@ def test_an_engine_that_dies_is_one_sentence_and_the_next_question_works(
         with monkeypatch.context() as patch:
             patch.setattr(ChildProcess, "ask", killing)
             with pytest.raises(StoreError, match=r"ended while it wrote \(SIGKILL\)"):
-                store.states("first")
+                store.query("MATCH (op:Op) RETURN count(op)", QueryParameters(), "first")
         assert store.graph("first") == sample_run("first").device
         assert store.info().pending == ()
 

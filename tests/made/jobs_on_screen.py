@@ -52,8 +52,13 @@ def shelf_of(folder: Path) -> JobShelf:
 
 
 @contextmanager
-def paused(folder: Path) -> Iterator[None]:
-    """The jobs that run stand still meanwhile: none ends before what is pressed arrives."""
+def paused(folder: Path, at: str = "") -> Iterator[None]:
+    """The jobs that run stand still meanwhile: none ends before what is pressed arrives. They are
+    waited for until one is *at* a stage."""
+    end = time.monotonic() + PATIENCE
+    while at and not any(at in _progress(job.folder) for job in shelf_of(folder).jobs()):
+        assert time.monotonic() < end, f"no job is ever at {at!r}"
+        time.sleep(0.002)
     jobs = [job for job in shelf_of(folder).jobs() if job.state is BackgroundState.RUNNING]
     running = [read_json(job.folder / PROCESS)["pid"] for job in jobs]
     for pid in running:
@@ -63,6 +68,11 @@ def paused(folder: Path) -> Iterator[None]:
     finally:
         for pid in running:
             os.killpg(pid, signal.SIGCONT)
+
+
+def _progress(folder: Path) -> str:
+    file = folder / "progress.jsonl"
+    return file.read_text() if file.exists() else ""
 
 
 def one_op_model(path: Path, ops: Sequence[str] = ("relu",)) -> Path:

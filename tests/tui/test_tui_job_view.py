@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pexpect
@@ -183,21 +184,22 @@ async def test_a_command_is_chosen_filled_in_and_started(open_app, tmp_path, url
 
 
 async def test_a_stopped_job_goes_on(open_app, running, tmp_path):
-    async with open_app() as b:
-        await b.press("8")
-        await until_stage(b, "comparing tensors")
-        with paused(tmp_path):
+    with ExitStack() as still:
+        still.enter_context(paused(tmp_path, "comparing tensors"))
+        async with open_app() as b:
+            await b.press("8")
             await b.press("D")
             assert "it runs; X stops it" in said(b.app)
             await b.press("X", *"yes")
-        await b.press("enter")
-        await until_ended(b)
-        assert "stopped; R goes on" in text_of(b.app)
-        await b.press("R")
-        await until(b, lambda: any(look.runs for look in b.app.looks))
-        await until_ended(b)
-        await until(b, lambda: "attempt 2" in text_of(b.app))
-        assert states(tmp_path) == [BackgroundState.ENDED]
+            still.close()
+            await b.press("enter")
+            await until_ended(b)
+            assert "stopped; R goes on" in text_of(b.app)
+            await b.press("R")
+            await until(b, lambda: any(look.runs for look in b.app.looks))
+            await until_ended(b)
+            await until(b, lambda: "attempt 2" in text_of(b.app))
+            assert states(tmp_path) == [BackgroundState.ENDED]
 
 
 async def test_leaving_lets_a_job_go_on_and_a_later_app_finds_it(open_app, running, tmp_path):
@@ -227,16 +229,20 @@ async def test_leaving_stops_a_job(open_app, running, tmp_path):
     assert states(tmp_path) == [BackgroundState.STOPPED]
 
 
-async def test_a_store_that_goes_away_fails_the_job_with_a_sentence(open_app, running, url):
-    async with open_app() as b:
-        await b.press("8")
-        await until_stage(b, "reading graphs")
-        shutil.rmtree(url, ignore_errors=True)
-        Path(url).write_text("no store")
-        await until_ended(b)
-        (look,) = b.app.looks
-        assert look.job.exit_code in (2, 3)
-        assert look.told.failed[:30] in text_of(b.app)
+async def test_a_store_that_goes_away_fails_the_job_with_a_sentence(
+    open_app, running, tmp_path, url
+):
+    with ExitStack() as still:
+        still.enter_context(paused(tmp_path, "reading graphs"))
+        async with open_app() as b:
+            await b.press("8")
+            shutil.rmtree(url, ignore_errors=True)
+            Path(url).write_text("no store")
+            still.close()
+            await until_ended(b)
+            (look,) = b.app.looks
+            assert look.job.exit_code in (2, 3)
+            assert look.told.failed[:30] in text_of(b.app)
 
 
 @pytest.mark.exhaustive
