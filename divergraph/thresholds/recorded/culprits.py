@@ -348,6 +348,8 @@ class _Search:
 
     def _judge_arrival(self, op: Op, item: Comparison, error: Error) -> None:
         """An input off by more than what made it is: a call between was left out, or is another."""
+        if not item.over and not self._errors.is_felt(op, item):
+            return
         source, is_complete = self._errors.source(item)
         is_complete = is_complete and not self._is_chosen_otherwise(item)
         is_behind = self._seen_over or bool(self._choices)
@@ -357,8 +359,6 @@ class _Search:
             else ""
         )
         if (not (is_complete or unsummed) and is_behind) or (is_bound(item) and self._is_decided):
-            return
-        if not item.over and not self._errors.is_felt(op, item):
             return
         before = source if is_complete or unsummed else self._so_far
         if error.over(before, item.failed) < JUMP:

@@ -178,7 +178,7 @@ def _gather(call: TorchCall) -> Sequence[str]:
     return [call.add("GatherElements", value, index, axis=axis)]
 
 
-@row(*spelled("scatter", "scatter_add", "index_add"), source="torch.scatter")
+@row(*spelled("scatter", "scatter_add", "index_add", "index_copy"), source="torch.scatter")
 def _scatter(call: TorchCall) -> Sequence[str]:
     axis, index = call.axis(1, "dim"), call.tensor(2, "index")
     shape = call.shape(2, "index")
@@ -197,17 +197,6 @@ def _scatter(call: TorchCall) -> Sequence[str]:
                 values = _sliced(call, values, other, 0, size)
     kind = "add" if adds else None
     return [call.add("ScatterElements", call.tensor(), index, values, axis=axis, reduction=kind)]
-
-
-@row(*spelled("index_copy"), source="torch.Tensor.index_copy")
-def _index_copy(call: TorchCall) -> Sequence[str]:
-    """What a cache of keys and values is written by."""
-    axis, sizes = call.axis(1, "dim"), call.shape(3, "source")
-    lined = [-1 if at == axis else 1 for at in range(len(sizes))]
-    index = call.piece.reshape(call.tensor(2, "index"), lined)
-    index = call.add("Expand", index, call.piece.ints(*sizes))
-    values = call.tensor(3, "source")
-    return [call.add("ScatterElements", call.tensor(), index, values, axis=axis)]
 
 
 @row(*spelled("masked_scatter"), source="torch.Tensor.masked_scatter")
