@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from divergraph.execute.translate.torch.call import TorchCall, row
 from divergraph.execute.translate.torch.losses import reduced_losses
+from divergraph.execute.translate.torch.reductions import norm_along
 
 
 @row("cosine_similarity", source="torch.nn.functional.cosine_similarity")
@@ -22,13 +23,10 @@ def _distance(
     call: TorchCall, one: str, other: str, order: float, eps: float, *, keep: bool = False
 ) -> str:
     """The distances of vectors along the last axis."""
-    kind = {1.0: "ReduceL1", 2.0: "ReduceL2"}.get(float(order))
-    if kind is None:
-        raise call.refused(f"is of order {order}")
     apart = call.add("Sub", one, other)
     if eps:
         apart = call.add("Add", apart, call.constant(eps))
-    return call.reduced(kind, apart, (-1,), keep=keep)
+    return norm_along(call, apart, order, (-1,), keep=keep)
 
 
 @row("pairwise_distance", source="torch.nn.functional.pairwise_distance")

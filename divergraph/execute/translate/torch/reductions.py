@@ -67,15 +67,18 @@ def _norms(call: TorchCall) -> Sequence[str]:
 
 def _vector_norm(call: TorchCall, name: str, axes: Sequence[int], *, keep: bool = False) -> str:
     order = call.argument(1, "ord" if call.argument(1, "p") is None else "p")
-    if order in (None, "fro") or (isinstance(order, int | float) and float(order) == 2):
-        kind = "ReduceL2"
-    elif isinstance(order, int | float) and order == 1:
-        kind = "ReduceL1"
-    elif isinstance(order, int | float) and order == np.inf:
+    return norm_along(call, name, 2 if order in (None, "fro") else order, axes, keep=keep)
+
+
+def norm_along(
+    call: TorchCall, name: str, order: object, axes: Sequence[int], *, keep: bool = False
+) -> str:
+    """The norm of this *order* of the vectors along *axes*."""
+    if isinstance(order, int | float) and order == np.inf:
         return call.reduced("ReduceMax", call.add("Abs", name), axes, keep=keep)
-    else:
+    if not isinstance(order, int | float) or order not in (1, 2):
         raise call.refused(f"is of order {order}")
-    return call.reduced(kind, name, axes, keep=keep)
+    return call.reduced(f"ReduceL{int(order)}", name, axes, keep=keep)
 
 
 @row("normalize", source="torch.nn.functional.normalize")
