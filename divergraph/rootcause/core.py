@@ -26,7 +26,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array, Executor
 from divergraph.jobs.progress import NO_PROGRESS, Progress
-from divergraph.rootcause.arithmetic.families import Family, family_of
+from divergraph.rootcause.arithmetic.family_groups import family_of_group
 from divergraph.rootcause.consequences import with_consequences
 from divergraph.rootcause.devices.deciding import Deciding, coarsest
 from divergraph.rootcause.devices.dynamic_choice import with_dynamic_scales
@@ -219,20 +219,13 @@ class _Judging:
         """The groups whose outputs stand out, to be judged again as such."""
         golden = self.run.golden
         types = {group.output: golden.ops[group.golden.op].type for group in groups}
-        families = {group.output: self._family(group) for group in groups}
+        families = {group.output: family_of_group(group, golden) for group in groups}
         options = self.run.options
         for (_, is_quantised, _), suspicions in self.worst.items():
             self.stand_out |= standing_out(suspicions, options, types.__getitem__)
             if not is_quantised:  # what integers lose depends on their values
                 self.stand_out |= unlike_their_family(suspicions, options, families.__getitem__)
         return [group for group in groups if group.output in self.stand_out]
-
-    def _family(self, group: Group) -> Family | None:
-        """The family of the product in *group*, if there is one."""
-        golden = self.run.golden
-        families = [family_of(golden.ops[op], golden) for op in group.ops if op in golden.ops]
-        products = [family for family in families if family is not None]
-        return products[0] if len(products) == 1 else None
 
     def split_all(self, chunk: Sequence[Group]) -> dict[TensorRef, ErrorSplit]:
         """The splits of a chunk, which is halved as long as memory runs out."""

@@ -74,11 +74,16 @@ CASES = {
         "normalised, undumped, nor first",
         "fault: louder, undumped",
     ),
+    # The nearest rows of a table are golden's, so nothing else was looked up.
+    ("tokens", StandIn.INT8): ("fault: one channel louder, undumped", "other order, undumped"),
 }
+SEEDS = {("tokens", StandIn.INT8): 6}
+"""Of weights that show it, where those of seed 0 do not."""
 
 
 @pytest.mark.parametrize(("model", "device"), CASES)
-def test_what_was_fed_is_told_from_what_was_computed(tmp_path, model, device):
+def test_what_was_fed_is_told_from_what_was_computed(tmp_path, monkeypatch, model, device):
+    monkeypatch.setattr(made, "_SEED", [SEEDS.get((model, device), 0)])
     net = made.NETS[model]()
     golden = made.golden_of(net, tmp_path / "golden")
     cases = {case.name: case for case in made.cases(net)}

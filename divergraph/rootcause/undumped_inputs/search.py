@@ -148,11 +148,14 @@ class _Search:
         solutions = [solved(reader) for reader in self.readers if reader.is_wrong]
         if any(each.exists is Exists.NO for each in solutions):
             return self._as(Culprit.OPS)
+        golden = self.readers[0].golden
         known = next((each.values for each in solutions if each.values is not None), None)
         if known is not None and self._are_healthy(known):
-            golden, noise = self.readers[0].golden, max(each.noise for each in self.readers)
+            noise = max(each.noise for each in self.readers)
             words = relation(golden, known, noise) or _OTHER_DATA
             return self._as(Culprit.INPUT, words, known.astype(golden.dtype))
+        if known is not None and golden.dtype.kind in "iu":
+            return self._as(Culprit.OPS)  # the nearest rows of a table leave a part that is wrong
         if all(each.exists is Exists.YES for each in solutions):
             return self._as(Culprit.INPUT, _OTHER_DATA)
         return self._as(Culprit.OPS if self._is_fault() else Culprit.EITHER)

@@ -12,7 +12,8 @@ import pytest
 from calibrated import both_tests
 from judged_output import Emulated, context
 
-from divergraph.rootcause.arithmetic import finding, losses
+from divergraph.rootcause.arithmetic import candidates, finding, losses
+from divergraph.rootcause.arithmetic.contract import FULL
 from divergraph.rootcause.devices import quantised_ops
 from divergraph.rootcause.devices.deciding import coarsest
 from divergraph.rootcause.devices.dynamic_choice import scales_of
@@ -129,7 +130,7 @@ def operands_alike() -> None:
     def likely(cosine: float) -> bool:
         """Whether sums are whose errors are so much like those of a product."""
         product = SimpleNamespace(sums_agreements=lambda kind, sums: [cosine] * len(sums))
-        return bool(finding._likely_sums([product], finding.FULL))
+        return bool(candidates._likely_sums([product], FULL))
 
     assert likely(0.6)
     assert not likely(0.1)
