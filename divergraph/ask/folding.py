@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from graphstore.columns.coded import Int
 from graphstore.columns.op_columns import OpColumns
+from graphstore.gc_paused import gc_paused
 
 MOST = 250
 """Children of a group; more are folded into blocks of ops that follow each other."""
 _DEEPEST = 24
 """Parts of a name that are name spaces; what lies deeper stays in the last one."""
+_SLICE = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,87 +61,107 @@ def folded(ops: OpColumns) -> FoldedOps:
     """*ops* by the parts of their names; kept as long as they are."""
     known = _FOLDED.get(ops)
     if known is None:
-        known = _FOLDED[ops] = _Folding(ops.ids).folded()
+        with gc_paused():
+            known = _FOLDED[ops] = _Folding(ops.ids).folded()
     return known
 
 
-@dataclass(slots=True)
-class _Entry:
-    """An op, or a name space with what is directly in it."""
+class _Spaces:
+    """The name spaces of ops: number 0 is the whole graph, each comes behind the one around it.
 
-    first: int
-    name: str
-    entries: list[_Entry] = field(default_factory=list)
-    is_op: bool = False
+    ``names``, ``around`` and ``firsts`` (its first op) have an entry a space, ``of_op`` one an op.
+    """
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        self.names, self.around, self.firsts = [""], [0], [0]
+        number_of = {"": 0}
+        of_op: list[int] = []
+
+        def space(name: str) -> int:
+            number = number_of.get(name)
+            if number is None and name.count("/") >= _DEEPEST:
+                number = number_of[name] = space("/".join(name.split("/", _DEEPEST)[:_DEEPEST]))
+            if number is None:
+                around = space(name.rpartition("/")[0])
+                number = number_of[name] = len(self.names)
+                self.names.append(name)
+                self.around.append(around)
+                self.firsts.append(len(of_op))
+            return number
+
+        for start in range(0, len(ids), _SLICE):  # as a whole, texts would be kept
+            for op in ids[start : start + _SLICE]:
+                of_op.append(space(op.rpartition("/")[0]))
+        self.of_op = np.asarray(of_op, dtype=np.int32)
+
+    def entries(self) -> list[list[int]]:
+        """What is directly in each space, by its first op: ``~n`` for op n, numbers of spaces. One
+        that holds a single op or space says nothing: what is in it stands in its place."""
+        counts = np.bincount(self.of_op, minlength=len(self.names))
+        ops, at = (~np.argsort(self.of_op, kind="stable")).tolist(), [0, *np.cumsum(counts)]
+        entries = [ops[start:end] for start, end in pairwise(at)]
+        mixed = set()
+        for space in range(len(self.names) - 1, 0, -1):
+            own, around = entries[space], self.around[space]
+            entries[around].append(own[0] if len(own) == 1 else space)
+            mixed.add(around)
+        for space in mixed:
+            entries[space].sort(key=self._first)
+        while len(entries[0]) == 1 and entries[0][0] > 0:
+            entries[0] = entries[entries[0][0]]
+        return entries
+
+    def _first(self, entry: int) -> int:
+        return ~entry if entry < 0 else self.firsts[entry]
 
 
 class _Folding:
     """Numbers groups in the order in which they are met from the top."""
 
     def __init__(self, ids: Sequence[str]) -> None:
-        self._ids = ids
+        self._ids, self._spaces = ids, _Spaces(ids)
+        self._entries = self._spaces.entries()
         self._groups: list[OpGroup | None] = []
         self._order: list[int] = []
-        self._holder = np.zeros(len(ids), dtype=np.int32)
+        self._holders: list[int] = []
 
     def folded(self) -> FoldedOps:
-        self._add("", _spaces(self._ids).entries, 0)
+        self._add("", self._entries[0], 0)
         order = np.asarray(self._order, dtype=np.int32)
-        place = np.empty_like(order)
+        place, holder = np.empty_like(order), np.empty_like(order)
         place[order] = np.arange(len(order), dtype=np.int32)
+        holder[order] = self._holders
         groups = [group for group in self._groups if group is not None]
-        return FoldedOps(groups, order, place, self._holder)
+        return FoldedOps(groups, order, place, holder)
 
-    def _add(self, name: str, entries: list[_Entry], parent: int) -> int:
+    def _add(self, name: str, entries: Sequence[int], parent: int) -> int:
         number, start = len(self._groups), len(self._order)
         self._groups.append(None)
-        children = []
-        for entry in _in_blocks(entries):
-            if entry.is_op:
-                self._order.append(entry.first)
-                self._holder[entry.first] = number
-                children.append(~entry.first)
-            else:
-                children.append(self._add(entry.name, entry.entries, number))
+        children: Sequence[int] = entries
+        if len(entries) > MOST:
+            children = [self._add(*block, number) for block in self._blocks(entries)]
+        elif max(entries, default=-1) < 0:
+            self._order.extend([~entry for entry in entries])
+            self._holders.extend([number] * len(entries))
+        else:
+            children = [self._child(entry, number) for entry in entries]
         end = len(self._order)
         self._groups[number] = OpGroup(name, parent, start, end, tuple(children))
         return number
 
+    def _child(self, entry: int, parent: int) -> int:
+        if entry >= 0:
+            return self._add(self._spaces.names[entry], self._entries[entry], parent)
+        self._order.append(~entry)
+        self._holders.append(parent)
+        return entry
 
-def _spaces(ids: Sequence[str]) -> _Entry:
-    """The name spaces as a tree, each where its first op is. One that holds a single op or name
-    space says nothing: what is in it stands in its place."""
-    root = _Entry(0, "")
-    known = {"": root}
+    def _blocks(self, entries: Sequence[int]) -> Iterator[tuple[str, Sequence[int]]]:
+        """About as many blocks of *entries* as each holds, with what they are called."""
+        size = math.ceil(len(entries) / min(MOST // 2, math.isqrt(len(entries))))
+        for at in range(0, len(entries), size):
+            block = entries[at : at + size]
+            yield f"{self._name(block[0])} … {self._name(block[-1])}", block
 
-    def space(name: str, first: int) -> _Entry:
-        there = known.get(name)
-        if there is None:
-            there = known[name] = _Entry(first, name)
-            space(name.rpartition("/")[0], first).entries.append(there)
-        return there
-
-    for number, op in enumerate(ids):
-        name = op.rpartition("/")[0]
-        if name.count("/") >= _DEEPEST:
-            name = "/".join(name.split("/", _DEEPEST)[:_DEEPEST])
-        space(name, number).entries.append(_Entry(number, op, is_op=True))
-    # Inner spaces come after the one around them, but those met from within.
-    for there in sorted(known.values(), key=lambda entry: -entry.name.count("/")):
-        there.entries = [_only(entry) for entry in there.entries]
-    while len(root.entries) == 1 and not root.entries[0].is_op:
-        root.entries = root.entries[0].entries
-    return root
-
-
-def _only(entry: _Entry) -> _Entry:
-    return entry.entries[0] if len(entry.entries) == 1 and not entry.is_op else entry
-
-
-def _in_blocks(entries: list[_Entry]) -> list[_Entry]:
-    """*entries*, or blocks of them, about as many as each holds."""
-    if len(entries) <= MOST:
-        return entries
-    size = math.ceil(len(entries) / min(MOST // 2, math.isqrt(len(entries))))
-    blocks = [entries[at : at + size] for at in range(0, len(entries), size)]
-    return [_Entry(b[0].first, f"{b[0].name} … {b[-1].name}", b) for b in blocks]
+    def _name(self, entry: int) -> str:
+        return self._ids[~entry] if entry < 0 else self._spaces.names[entry]
