@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from graphstore.cancellation import Cancellation
     from graphstore.columns.link_columns import LinkColumns
     from graphstore.columns.listed_ops import GraphColumns, ListedOps
+    from graphstore.columns.op_figures import OpFigures
     from graphstore.traverse.arrays import GraphArrays
 
 
@@ -205,6 +206,10 @@ class GraphStore(ABC):
     ) -> Iterator[ListedOps]:
         """All ops, or those of these *numbers*, in topo order as columns, slice by slice, read as
         they are taken; one empty slice if there are none."""
+
+    @abstractmethod
+    def op_figures(self, run: str) -> OpFigures:
+        """The states of all device ops, and the numbers that a graph shows, as columns."""
 
     @abstractmethod
     def makers(self, target: str, tensor: str, side: Side = Side.DEVICE) -> list[TensorRef]:

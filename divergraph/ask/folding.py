@@ -6,12 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from graphstore.columns.coded import Int
-from graphstore.columns.op_columns import OpColumns
 from graphstore.gc_paused import gc_paused
 
 MOST = 250
@@ -54,16 +52,10 @@ class FoldedOps:
         return trail[::-1]
 
 
-_FOLDED: WeakKeyDictionary[OpColumns, FoldedOps] = WeakKeyDictionary()
-
-
-def folded(ops: OpColumns) -> FoldedOps:
-    """*ops* by the parts of their names; kept as long as they are."""
-    known = _FOLDED.get(ops)
-    if known is None:
-        with gc_paused():
-            known = _FOLDED[ops] = _Folding(ops.ids).folded()
-    return known
+def folded(ids: Sequence[str]) -> FoldedOps:
+    """The ops of these *ids*, given in topo order, by the parts of their names."""
+    with gc_paused():
+        return _Folding(ids).folded()
 
 
 class _Spaces:
@@ -77,21 +69,22 @@ class _Spaces:
         number_of = {"": 0}
         of_op: list[int] = []
 
-        def space(name: str) -> int:
+        def space(name: str, first: int) -> int:
             number = number_of.get(name)
             if number is None and name.count("/") >= _DEEPEST:
-                number = number_of[name] = space("/".join(name.split("/", _DEEPEST)[:_DEEPEST]))
+                shallow = "/".join(name.split("/", _DEEPEST)[:_DEEPEST])
+                number = number_of[name] = space(shallow, first)
             if number is None:
-                around = space(name.rpartition("/")[0])
+                around = space(name.rpartition("/")[0], first)
                 number = number_of[name] = len(self.names)
                 self.names.append(name)
                 self.around.append(around)
-                self.firsts.append(len(of_op))
+                self.firsts.append(first)
             return number
 
         for start in range(0, len(ids), _SLICE):  # as a whole, texts would be kept
-            for op in ids[start : start + _SLICE]:
-                of_op.append(space(op.rpartition("/")[0]))
+            ops = enumerate(ids[start : start + _SLICE], start)
+            of_op.extend([space(op.rpartition("/")[0], number) for number, op in ops])
         self.of_op = np.asarray(of_op, dtype=np.int32)
 
     def entries(self) -> list[list[int]]:

@@ -12,10 +12,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from graphstore.columns.coded import Int, Lists, Numbers, starts
+from graphstore.columns.coded import Coded, Int, Lists, Numbers, starts
 from graphstore.columns.link_columns import LinkColumns
 from graphstore.columns.listed_ops import ListedOps, ListedResults, ListedTensors
 from graphstore.columns.op_columns import places_of
+from graphstore.columns.op_figures import FIGURES as GRAPH_FIGURES
+from graphstore.columns.op_figures import WORST_IS_LEAST, OpFigures
 from graphstore.columns.parts import (
     COUNTS,
     FIGURES,
@@ -89,6 +91,25 @@ def listed_ops(
             lists,
             results,
         )
+
+
+def op_figures(ask: AskSlice, count: int) -> OpFigures:
+    """The states and figures of all *count* ops behind *ask*."""
+    numbers = {name: np.full(count, np.nan) for name in GRAPH_FIGURES}
+    states = []
+    for first in range(0, max(count, 1), SLICE):
+        until = min(first + SLICE, count)
+        table = ask("op_figures", first, until)
+        ops = arrow.integers(table["topo"])
+        kinds = arrow.coded(table["state"], _STATES.__getitem__)
+        codes = np.full(until - first, len(kinds.values), dtype=np.int32)
+        codes[ops - first] = kinds.codes  # the same in all rows of an op
+        states.append(Coded(codes, (*kinds.values, None)))
+        is_output = arrow.coded(table["io"], TensorIO).equal(TensorIO.OUTPUT)
+        for name, worst in numbers.items():
+            pick = np.fmin if name == WORST_IS_LEAST else np.fmax
+            pick.at(worst, ops[is_output], arrow.floats(table[name])[is_output])
+    return OpFigures(Coded.joined(states), numbers)
 
 
 def link_columns(

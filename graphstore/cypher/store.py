@@ -14,9 +14,10 @@ from typing import Any
 
 from graphstore.columns.link_columns import LinkColumns
 from graphstore.columns.listed_ops import GraphColumns, ListedOps
+from graphstore.columns.op_figures import OpFigures
 from graphstore.contract import GraphInfo, RunData
 from graphstore.cypher.arrow_columns import columns_of
-from graphstore.cypher.listing import Partners, link_columns, listed_ops
+from graphstore.cypher.listing import AskSlice, Partners, link_columns, listed_ops, op_figures
 from graphstore.cypher.memory import CypherMemory
 from graphstore.cypher.original_ids import golden_ops, original_comparison, original_link
 from graphstore.cypher.queries import load
@@ -157,17 +158,27 @@ class CypherStore(CypherMemory):
         """All ops, or those of these *numbers*, in topo order as columns, slice by slice, read as
         they are taken."""
         place = self._place(target)
-        key, content = place.graph(side)
-        every = range(len(self._arrays_of(place, key, content).ids))
-        node = first_id(key)
+        every = range(len(self._arrays_of(place, *place.graph(side)).ids))
+        partners = None if place.run is None else self._partners(place, side, few=numbers)
+        ask = self._ask_slices(place, side)
+        return listed_ops(ask, side, every if numbers is None else numbers, partners)
+
+    def op_figures(self, run: str) -> OpFigures:
+        """The states of all device ops, and the numbers that a graph shows."""
+        place = self._run_place(run)
+        count = len(self._arrays_of(place, *place.graph(Side.DEVICE)).ids)
+        return op_figures(self._ask_slices(place, Side.DEVICE), count)
+
+    def _ask_slices(self, place: TargetKeys, side: Side) -> AskSlice:
+        """What answers named queries about a slice of the ops of a side."""
+        node = first_id(place.graph(side)[0])
 
         def ask(name: str, first: int, until: int) -> Any:
             query = load(name, self.dialect)
             nodes = {"first": first, "first_node": node + first, "end_node": node + until}
             return self._ask_table(place, query, {**self._implied(place, query), **nodes})
 
-        partners = None if place.run is None else self._partners(place, side, few=numbers)
-        return listed_ops(ask, side, every if numbers is None else numbers, partners)
+        return ask
 
     def makers(self, target: str, tensor: str, side: Side = Side.DEVICE) -> list[TensorRef]:
         """The outputs of ops that are called *tensor*, in topo order."""

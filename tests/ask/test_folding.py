@@ -13,18 +13,9 @@ from full_run import feed, original_graph, sample_run
 
 from divergraph.ask.folding import MOST, FoldedOps, folded
 from divergraph.ask.questions.graph import GraphQuestion
-from graphstore.columns.op_columns import OpColumns
 from graphstore.errors import InputError
 from graphstore.model import Op, OpState, Side, Tensor
-from graphstore.op_row import OpRow
 from graphstore.open_store import open_store
-
-
-def folds_of(ids: Sequence[str]) -> FoldedOps:
-    rows = [
-        OpRow(at, op, op, "Add", Side.DEVICE, "", "", None, "", 1, ()) for at, op in enumerate(ids)
-    ]
-    return folded(OpColumns.of(rows))
 
 
 def names_in(folds: FoldedOps, ids: Sequence[str], group: int = 0) -> list[str]:
@@ -34,7 +25,7 @@ def names_in(folds: FoldedOps, ids: Sequence[str], group: int = 0) -> list[str]:
 
 def test_name_spaces_are_folded_where_they_hold_more_than_one_thing() -> None:
     ids = ["net/a/x", "net/b/only/one", "net/a/y", "net/head"]
-    folds = folds_of(ids)
+    folds = folded(ids)
     assert names_in(folds, ids) == ["net/a", "net/b/only/one", "net/head"]
     group = int(folds.holder[2])
     assert names_in(folds, ids, group) == ["net/a/x", "net/a/y"]
@@ -43,7 +34,7 @@ def test_name_spaces_are_folded_where_they_hold_more_than_one_thing() -> None:
 
 @pytest.mark.parametrize("ops", [MOST, MOST + 1, 70_000])
 def test_long_lists_are_folded_in_blocks_and_each_op_is_in_one(ops: int) -> None:
-    folds = folds_of([f"op{number}" for number in range(ops)])
+    folds = folded([f"op{number}" for number in range(ops)])
     assert max(len(group.children) for group in folds.groups) <= MOST
     listed = [~child for group in folds.groups for child in group.children if child < 0]
     assert sorted(listed) == list(range(ops))
@@ -52,7 +43,7 @@ def test_long_lists_are_folded_in_blocks_and_each_op_is_in_one(ops: int) -> None
 
 def test_names_of_a_thousand_parts_are_folded() -> None:
     ids = ["/".join(["a"] * 1000 + [str(n)]) for n in range(3)] + ["//", "", "/"]
-    folds = folds_of(ids)
+    folds = folded(ids)
     assert sorted(folds.order.tolist()) == list(range(6))
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from itertools import count
 
+import numpy as np
 import pytest
 from any_run import whole_runs
 from hypothesis import HealthCheck, given, settings
@@ -41,6 +42,23 @@ def check(store: GraphStore, data: RunData) -> None:
         assert len(listed) == len(by_hand)
         for row, expected in zip(listed, by_hand, strict=True):
             assert told(row) == told(expected)
+
+
+def test_figures_of_an_op_are_the_worst_of_its_outputs(store: GraphStore, sample_run) -> None:
+    data = sample_run("first")
+    item = next(one for one in data.comparisons if one.metrics and one.io is TensorIO.OUTPUT)
+    assert item.metrics is not None
+    beside = replace(item, port=1, metrics=replace(item.metrics, max_absolute_error=1e9))
+    store.save_run(replace(data, comparisons=(*data.comparisons, beside)))
+    figures, ids = store.op_figures("first"), store.arrays("first").ids
+    states = store.states("first")
+    assert [*figures.states] == [states.get(op) for op in ids]
+    number = store.arrays("first").number[item.op]
+    assert figures.numbers["max_absolute_error"][number] == 1e9
+    distances = figures.numbers["relative_euclidean_distance"]
+    for row, distance in zip(op_rows(store, "first"), distances.tolist(), strict=True):
+        own = np.nan if row.metrics is None else row.metrics.relative_euclidean_distance
+        assert distance == own or (np.isnan(distance) and np.isnan(own))
 
 
 @pytest.mark.parametrize("odd_link", [False, True])

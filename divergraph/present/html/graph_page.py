@@ -53,7 +53,7 @@ def graph_page(store: GraphStore, target: str, against: str = "") -> str:
     room = GraphRoom(
         target,
         run is not None,
-        first_op(facts, changes),
+        first_op(facts.origins, changes),
         against=against,
         follows=bool(facts.origins),
     )

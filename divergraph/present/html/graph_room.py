@@ -6,11 +6,10 @@ import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from divergraph.ask.facts import Facts
-from divergraph.ask.graph_levels import FIGURES
+from divergraph.ask.folded_graph import FIGURES
 from divergraph.ask.questions.compare_runs import RunChanges
 from divergraph.text.printable import printable
-from graphstore.model import Side
+from graphstore.model import Origin, Side
 
 _KEYS = (
     "Up and down follow edges, left and right go to what stands beside, Enter opens a name space "
@@ -106,10 +105,10 @@ class GraphRoom:
         )
 
 
-def first_op(facts: Facts, changes: RunChanges | None) -> str:
+def first_op(origins: Sequence[Origin], changes: RunChanges | None) -> str:
     """The op that is looked at first: the worst change, or the first origin; "" if neither is."""
     changed = (change.op for change in changes.changes if change.op) if changes else iter(())
-    return next(changed, facts.origins[0].op if facts.origins else "")
+    return next(changed, origins[0].op if origins else "")
 
 
 def changes_markup(

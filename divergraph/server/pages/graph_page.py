@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from divergraph.ask.changed_ops import changes_since
-from divergraph.ask.facts import OpPage, find_run, load_facts, op_rows
+from divergraph.ask.facts import OpPage, find_run, op_rows
 from divergraph.ask.question import Question, question_of, runs_of
 from divergraph.ask.questions.compare_runs import RunChanges
 from divergraph.ask.questions.graph import GraphQuestion
@@ -55,25 +55,26 @@ class GraphPage:
         def work(_cancellation: Cancellation) -> Response:
             name = request.path_params["run"]
             run = self._run(request)
-            facts = load_facts(self._answering.store, name)
+            store = self._answering.store
+            origins = [] if run is None else store.origins(name)
             changes, problem, status = None, "", 200
             if run is not None and against:
                 try:
-                    changes = changes_since(self._answering.store, against, name)
+                    changes = changes_since(store, against, name)
                 except DivergraphError as error:  # the graph alone is still worth showing
                     problem, status = str(error), outcome_of_error(error).status
             links = Links.of(request)
-            others = [] if run is None or link else _others(self._answering.store, run)
+            others = [] if run is None or link else _others(store, run)
             if changes is not None and against not in others:
                 others.append(against)
             room = GraphRoom(
                 name,
                 run is not None,
-                first_op(facts, changes),
+                first_op(origins, changes),
                 {"start": links.start, "end": links.end},
                 "" if changes is None else against,
                 others,
-                bool(facts.origins) and not link,
+                bool(origins) and not link,
                 "Find: part of a name, cos<0.99, type:MatMul*   ( / )",
                 {
                     **{word: links.graph(name, word) for word in ("levels", "ops", "path")},
@@ -84,7 +85,7 @@ class GraphPage:
             )
             values = {
                 "name": name,
-                "ops": len(facts.rows),
+                "ops": len(store.arrays(name).ids),
                 "problem": problem,
                 "is_run": run is not None,
                 "searches": run is not None and self._jobs is not None,
