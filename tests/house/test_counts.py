@@ -222,7 +222,7 @@ COUNTS = (
     # 1 for what all ranks have alike.
     # 3 for fits, candidates and groups of families.
     # 2 for the folded graph that is kept, and the figures of ops that it shows.
-    Count("modules", lambda: len(modules()), 1_361, 700),
+    Count("modules", lambda: len(modules()), 1_363, 700),
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 140, 70),
     Count("import lines in 100", import_share, 8.8, 5),
     Count("private functions with one use, in 100", one_caller_share, 57, 45),
@@ -240,8 +240,8 @@ COUNTS = (
     # 25 for exchanges that are run with the device's numbers of rows.
     # 70 for ties of short formats, and for the arguments that a call of PyTorch reads.
     # 45 for products that err unlike all others of their family.
-    # 35 for the nearest rows of a table.
-    Count("code lines of root cause", lambda: code_lines("rootcause"), 20_315, 8_500),
+    # 35 for the nearest rows of a table, 25 for two files more where one had three jobs.
+    Count("code lines of root cause", lambda: code_lines("rootcause"), 20_340, 8_500),
     Count("folders of one or two modules", small_folders, 8, 8),
     Count("class names used twice", repeated_class_names, 3, 0),
     Count("functions over 60 lines", long_functions, 8, 8),

@@ -33,7 +33,10 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
         with np.errstate(invalid="ignore"):
             off_grid = np.abs(device - np.rint(device))
             off = np.abs(device - estimate.reference / step)
-        if np.nanmax(off_grid) <= _ON_THE_GRID and np.nanmax(off) <= 1.0 + _ON_THE_GRID:
+        there = ~np.isnan(off)
+        if not there.any() or off[there].max() > 1.0 + _ON_THE_GRID:
+            continue
+        if np.nanmax(off_grid) <= _ON_THE_GRID:
             return Widen(bound=context.options.suspect, numbers={"step": step})
     return None
 
