@@ -11,11 +11,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadGroupScheduling
+
+if TYPE_CHECKING:
+    from graphstore.contract import RunData
 
 # A busy machine is no failure: nothing here asserts on time.
 settings.register_profile("no deadline", deadline=None)
@@ -122,6 +125,19 @@ def lenet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lenet")
     unpack_demo_data(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def lenet_runs(lenet: Path) -> dict[str, RunData]:
+    """LeNet's two device runs, ``npu_clean`` and ``npu_fault``, compared and analysed once."""
+    from divergraph.comparison import CompareRequest, compare
+
+    golden = lenet / "model.ckpt.meta", lenet / "golden"
+    sides = {name: lenet / name for name in ("npu_clean", "npu_fault")}
+    return {
+        name: compare(CompareRequest(*golden, side / "graph", side / "dump", name=name))
+        for name, side in sides.items()
+    }
 
 
 @dataclass(frozen=True)

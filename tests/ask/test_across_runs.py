@@ -104,22 +104,13 @@ def test_a_run_against_itself(store):
     assert changes.changes[0].times is None
 
 
-def test_runs_without_anything_in_common(store, lenet, tmp_path):
+def test_runs_without_anything_in_common(store, lenet_runs):
     with pytest.raises(UnknownNameError):
         ChangesQuestion("left", "nowhere").ask(store)
-    from divergraph.comparison import CompareRequest
-    from divergraph.comparison.keep_run import compare_into
-
-    request = CompareRequest(
-        lenet / "model.ckpt.meta",
-        lenet / "golden",
-        lenet / "npu_clean" / "graph",
-        lenet / "npu_clean" / "dump",
-    )
-    compare_into(store, request, name="lenet")
+    store.save_run(lenet_runs["npu_clean"])
     with pytest.raises(InputError, match="no original tensor in common"):
-        ChangesQuestion("left", "lenet").ask(store)
-    store.delete("lenet")
+        ChangesQuestion("left", "npu_clean").ask(store)
+    store.delete("npu_clean")
 
 
 def test_guilty_in_several_runs(store):

@@ -6,6 +6,7 @@ import pytest
 
 from divergraph.comparison import CompareRequest
 from divergraph.comparison.keep_run import compare_into
+from divergraph.rootcause.options import MethodChoice
 from graphstore.embedded import EmbeddedStore
 from graphstore.errors import InputError
 
@@ -26,9 +27,8 @@ class Overtaken(EmbeddedStore):
 @pytest.fixture
 def request_lenet(lenet):
     side = lenet / "npu_fault"
-    return CompareRequest(
-        lenet / "model.ckpt.meta", lenet / "golden", side / "graph", side / "dump"
-    )
+    golden = lenet / "model.ckpt.meta", lenet / "golden"
+    return CompareRequest(*golden, side / "graph", side / "dump", method=MethodChoice.THRESHOLDS)
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from divergraph.comparison import CompareRequest, compare
 from divergraph.present.csv_report import write_csv
 from graphstore.model import OpState, Reason, Role, TensorIO, TensorRef, Verdict
 
@@ -20,24 +19,8 @@ _OWN_WORDS = {
 }
 
 
-@pytest.fixture(scope="module")
-def runs(lenet):
-    return {
-        side: compare(
-            CompareRequest(
-                lenet / "model.ckpt.meta",
-                lenet / "golden",
-                lenet / side / "graph",
-                lenet / side / "dump",
-                name=side,
-            )
-        )
-        for side in ("npu_clean", "npu_fault")
-    }
-
-
-def test_the_fault_is_found_where_it_was_made(runs):
-    data = runs["npu_fault"]
+def test_the_fault_is_found_where_it_was_made(lenet_runs):
+    data = lenet_runs["npu_fault"]
     first = data.origins[0]
     assert data.run.verdict is Verdict.DIVERGED
     assert (first.rank, first.op, first.type, first.output) == (
@@ -55,8 +38,8 @@ def test_the_fault_is_found_where_it_was_made(runs):
     assert first.metrics.cosine_similarity > 0.99, "the usual cosine limit does not see it"
 
 
-def test_its_cause_is_named_and_all_others_pass_it_on(runs):
-    data = runs["npu_fault"]
+def test_its_cause_is_named_and_all_others_pass_it_on(lenet_runs):
+    data = lenet_runs["npu_fault"]
     assert [origin.op for origin in data.origins] == ["LeNet/conv2/Conv2DRelu"]
     assert "bias missing" in (data.origins[0].cause or "")
     roles = {
@@ -69,8 +52,8 @@ def test_its_cause_is_named_and_all_others_pass_it_on(runs):
     ]
 
 
-def test_rounding_is_no_origin_though_a_gradient_is_far_off(runs):
-    data = runs["npu_clean"]
+def test_rounding_is_no_origin_though_a_gradient_is_far_off(lenet_runs):
+    data = lenet_runs["npu_clean"]
     assert (data.run.verdict, data.origins, data.suspects) == (Verdict.WITHIN_ROUNDING, (), ())
     worst = max(
         item.metrics.relative_euclidean_distance
@@ -80,8 +63,8 @@ def test_rounding_is_no_origin_though_a_gradient_is_far_off(runs):
     assert worst > 0.05
 
 
-def test_nothing_before_the_fault_is_blamed(runs):
-    data = runs["npu_fault"]
+def test_nothing_before_the_fault_is_blamed(lenet_runs):
+    data = lenet_runs["npu_fault"]
     order = list(data.states)
     before = order[: order.index("LeNet/conv2/Conv2DRelu")]
     assert {data.states[op] for op in before} <= {
@@ -91,8 +74,8 @@ def test_nothing_before_the_fault_is_blamed(runs):
     }
 
 
-def test_every_device_tensor_is_compared_or_says_why_not(runs):
-    for data in runs.values():
+def test_every_device_tensor_is_compared_or_says_why_not(lenet_runs):
+    for data in lenet_runs.values():
         outputs = {(item.op, item.port) for item in data.comparisons if item.io is TensorIO.OUTPUT}
         for op in data.device.ops:
             for port in range(len(op.outputs)):
@@ -103,9 +86,9 @@ def test_every_device_tensor_is_compared_or_says_why_not(runs):
 
 
 @pytest.mark.parametrize("side", ["npu_clean", "npu_fault"])
-def test_every_number_agrees_with_the_reference_comparator(runs, lenet, tmp_path, side):
+def test_every_number_agrees_with_the_reference_comparator(lenet_runs, lenet, tmp_path, side):
     report = tmp_path / "report.csv"
-    write_csv(report, runs[side])
+    write_csv(report, lenet_runs[side])
     header, ours = _by_tensor(report)
     reference_header, theirs = _by_tensor(lenet / side / "msaccucmp_result.csv")
     assert header == reference_header

@@ -10,6 +10,7 @@ import pytest
 
 import divergraph as dg
 from divergraph.text.words import observed_text
+from graphstore.contract import RunData
 from graphstore.errors import InputError
 from graphstore.model import Verdict
 
@@ -22,15 +23,19 @@ def healthy(lenet) -> tuple[Path, Path, Path, Path]:
     return lenet / "model.ckpt.meta", lenet / "golden", device / "graph", device / "dump"
 
 
-def device_output(run: dg.Run, op: str) -> tuple[str, np.ndarray]:
+def compared(*sides: Path, **undumped: Path) -> dg.Run:
+    return dg.compare(*sides, method="thresholds", **undumped)
+
+
+def device_output(run: RunData, op: str) -> tuple[str, np.ndarray]:
     """The name and values of golden's tensor that the device op gives."""
-    (item,) = [one for one in run.data.comparisons if one.op == op and one.io.value == "output"]
+    (item,) = [one for one in run.comparisons if one.op == op and one.io.value == "output"]
     return item.golden.op, np.load(item.golden_path)
 
 
 def test_a_run_with_the_outputs_of_the_dump_is_the_same(healthy, lenet):
     dump = lenet / "npu_clean" / "dump"
-    run = dg.compare(*healthy, undumped_outputs=dump, undumped_graph=next(healthy[2].iterdir()))
+    run = compared(*healthy, undumped_outputs=dump, undumped_graph=next(healthy[2].iterdir()))
     found = run.analysis.observed
     assert found.same
     assert {each.moved for each in found.outputs} == {0.0}
@@ -38,24 +43,26 @@ def test_a_run_with_the_outputs_of_the_dump_is_the_same(healthy, lenet):
     assert observed_text(run.record).startswith("same; ")
 
 
-def test_outputs_that_moved_are_told_with_how_far(healthy, tmp_path):
-    name, golden = device_output(dg.compare(*healthy), "LeNet/fc5/MatMul")
+def test_outputs_that_moved_are_told_with_how_far(healthy, lenet_runs, tmp_path):
+    name, golden = device_output(lenet_runs["npu_clean"], "LeNet/fc5/MatMul")
     np.savez(tmp_path / "out.npz", **{name.replace("/", "_"): golden * np.float32(1.03)})
-    run = dg.compare(*healthy, undumped_outputs=tmp_path / "out.npz")
+    run = compared(*healthy, undumped_outputs=tmp_path / "out.npz")
     (output,) = run.analysis.observed.outputs
     assert (output.op, output.fails_dumped) == ("LeNet/fc5/MatMul", False)
     assert output.moved == pytest.approx(0.03, rel=0.1)
     assert f"differs by 2.9 % in output {output.tensor}" in observed_text(run.record)
 
 
-def test_a_failure_that_vanishes_when_observed_is_not_in_the_dump(divergraph, healthy, tmp_path):
+def test_a_failure_that_vanishes_when_observed_is_not_in_the_dump(
+    divergraph, healthy, lenet_runs, tmp_path
+):
     outputs, store = tmp_path / "out", tmp_path / "store"
     outputs.mkdir()
-    name, golden = device_output(dg.compare(*healthy), "LeNet/fc5/MatMul")
+    name, golden = device_output(lenet_runs["npu_clean"], "LeNet/fc5/MatMul")
     np.save(outputs / f"{name.replace('/', '_')}.npy", -golden)
     sides = zip(("--golden", "--golden-dump", "--device", "--device-dump"), healthy, strict=True)
     options = [part for side in sides for part in side]
-    options += ["--undumped-outputs", outputs, "--store", store]
+    options += ["--undumped-outputs", outputs, "--store", store, "--method", "thresholds"]
     ended = divergraph("compare", *options, "--run", "seen", "--json")
     assert (ended.code, ended.json["verdict"]) == (2, "undecided")
     assert ended.json["doubt"].startswith("the failure vanishes when it is observed")
@@ -65,12 +72,12 @@ def test_a_failure_that_vanishes_when_observed_is_not_in_the_dump(divergraph, he
         assert "bserved" in told.out, written
 
 
-def test_a_failure_that_only_the_dumped_run_has_is_told(lenet, tmp_path):
+def test_a_failure_that_only_the_dumped_run_has_is_told(lenet, lenet_runs, tmp_path):
     device = lenet / "npu_fault"
     sides = lenet / "model.ckpt.meta", lenet / "golden", device / "graph", device / "dump"
-    name, golden = device_output(dg.compare(*sides), "LeNet/conv2/Conv2DRelu")
+    name, golden = device_output(lenet_runs["npu_fault"], "LeNet/conv2/Conv2DRelu")
     np.save(tmp_path / f"{name.replace('/', '_')}.0.npy", golden)
-    run = dg.compare(*sides, undumped_outputs=tmp_path)
+    run = compared(*sides, undumped_outputs=tmp_path)
     assert "fails only when it is observed" in run.analysis.doubt
     assert run.verdict is Verdict.DIVERGED
 
@@ -81,7 +88,7 @@ def test_ops_that_fuse_otherwise_without_dumping_are_named(healthy, tmp_path):
     text = file.read_text()
     assert text.count('s: "LeNet/conv2/BiasAdd"') == 1
     other.write_text(text.replace('s: "LeNet/conv2/BiasAdd"', 's: "LeNet/conv1/BiasAdd"'))
-    run = dg.compare(*healthy, undumped_graph=other)
+    run = compared(*healthy, undumped_graph=other)
     (lost,) = run.analysis.observed.regrouped
     assert lost.op == "LeNet/conv2/Conv2DRelu"
     assert lost.dumped_in == ("LeNet/conv1/Conv2DRelu", "LeNet/conv2/Conv2DRelu")
@@ -92,7 +99,7 @@ def test_outputs_of_another_model_are_refused(healthy, tmp_path):
     np.save(tmp_path / "strange.npy", np.zeros(3, np.float32))
     np.save(tmp_path / "stranger.npy", np.zeros(3, np.float32))
     with pytest.raises(InputError, match="no tensor here is an output"):
-        dg.compare(*healthy, undumped_outputs=tmp_path)
+        compared(*healthy, undumped_outputs=tmp_path)
     shutil.rmtree(tmp_path)
     with pytest.raises(InputError, match="no such file"):
-        dg.compare(*healthy, undumped_outputs=tmp_path)
+        compared(*healthy, undumped_outputs=tmp_path)

@@ -9,13 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from divergraph.ask.details import op_detail
+from divergraph.ask.facts import op_rows
 from divergraph.comparison import CompareRequest, compare
 from divergraph.comparison.dump_remarks import problem_remarks
+from divergraph.present.declared_answer import answer_json
+from divergraph.rootcause.options import MethodChoice
 from divergraph.text.words import verdict_text
 from graphstore.errors import InputError
 from graphstore.model import DType, DumpTensorRef, Metric, Reason, TensorIO, Verdict
+from graphstore.open_store import open_store
 from importers.dumps.ascend.file import read_device_file
-from importers.dumps.contract import DumpChoice
+from importers.dumps.contract import ANY_DUMP, DumpChoice
 from importers.dumps.index import DumpIndex, DumpProblem
 from importers.dumps.read import read_array
 from importers.proto.messages import dump_data_pb2 as pb
@@ -29,13 +34,14 @@ HEAD = (
 FAULTY = "Conv2D.LeNet_conv2_Conv2DRelu"
 
 
-def run_of(lenet, side, dump=None, choice=None):
+def run_of(lenet, side, dump=None, choice=ANY_DUMP):
     request = CompareRequest(
         lenet / "model.ckpt.meta",
         lenet / "golden",
         lenet / side / "graph",
         dump or lenet / side / "dump",
-        **({} if choice is None else {"choice": choice}),
+        choice=choice,
+        method=MethodChoice.THRESHOLDS,  # what is asked here is what was read
     )
     return compare(request)
 
@@ -98,6 +104,7 @@ def test_statistics_on_the_golden_side_will_do_too(lenet, as_statistics):
             dump,
             lenet / "npu_fault" / "graph",
             lenet / "npu_fault" / "dump",
+            method=MethodChoice.THRESHOLDS,
         )
     )
     compared = [item for item in data.comparisons if item.compared]
@@ -117,7 +124,7 @@ def write_debug(path, task, stream, status):
     path.write_bytes(len(raw).to_bytes(8, "little") + raw + record)
 
 
-def test_a_recorded_overflow_is_told_of_its_op(lenet, tmp_path):
+def test_a_recorded_overflow_is_told_of_its_op_also_by_a_store(lenet, tmp_path):
     dump = tmp_path / "dump"
     shutil.copytree(lenet / "npu_fault" / "dump", dump)
     folder = step_folder(dump)
@@ -135,6 +142,15 @@ def test_a_recorded_overflow_is_told_of_its_op(lenet, tmp_path):
         assert (item.io, item.overflow) == (TensorIO.OUTPUT, True)
         assert item.compared
         assert said in item.detail
+    with open_store(str(tmp_path / "store")) as store:
+        store.save_run(data)
+        rows = {row.id: row for row in op_rows(store, "run")}
+        detail = op_detail(store, "run", "LeNet/conv2/Conv2DRelu")
+    said = f"overflow recorded by the device: {said}"
+    assert answer_json(rows["LeNet/conv2/Conv2DRelu"])["detail"] == said
+    assert detail.explanation.endswith(said)
+    assert detail.outputs[0].comparison.overflow is True
+    assert rows["LeNet/conv1/Conv2DRelu"].detail == ""
 
 
 def test_a_recorded_overflow_stands_before_the_verdict(lenet, tmp_path):
@@ -190,33 +206,6 @@ def test_a_choice_that_chooses_nothing_is_refused(lenet):
     folder = step_folder(lenet / "npu_clean" / "dump")
     with pytest.raises(InputError, match="--step 0: neither dump has a choice of that kind"):
         run_of(lenet, "npu_clean", folder, DumpChoice(step=0))
-
-
-@pytest.mark.slow
-def test_a_kept_run_tells_the_overflow_in_rows_and_in_the_op(lenet, tmp_path):
-    from divergraph.ask.details import op_detail
-    from divergraph.ask.facts import op_rows
-    from divergraph.present.declared_answer import answer_json
-    from graphstore.open_store import open_store
-
-    dump = tmp_path / "dump"
-    shutil.copytree(lenet / "npu_fault" / "dump", dump)
-    folder = step_folder(dump)
-    (path,) = folder.glob(f"{FAULTY}.*")
-    _, _, task, stream, stamp = path.name.split(".")
-    write_debug(
-        folder / f"Opdebug.Node_OpDebug.99.5.{int(stamp) + 1}", int(task), int(stream), 0x20
-    )
-    data = run_of(lenet, "npu_fault", dump)
-    with open_store(str(tmp_path / "store")) as store:
-        store.save_run(data)
-        rows = {row.id: row for row in op_rows(store, "run")}
-        detail = op_detail(store, "run", "LeNet/conv2/Conv2DRelu")
-    said = "overflow recorded by the device: AI Core: floating point (status 0x20)"
-    assert answer_json(rows["LeNet/conv2/Conv2DRelu"])["detail"] == said
-    assert detail.explanation.endswith(said)
-    assert detail.outputs[0].comparison.overflow is True
-    assert rows["LeNet/conv1/Conv2DRelu"].detail == ""
 
 
 @pytest.mark.parametrize(("files", "lines"), [(3, 3), (4, 1)])

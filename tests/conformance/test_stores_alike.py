@@ -9,7 +9,6 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from divergraph.comparison import CompareRequest, compare
 from graphstore.contract import GraphStore, QueryParameters, RunData
 from graphstore.cypher.queries import list_queries
 from graphstore.embedded import EmbeddedStore
@@ -20,13 +19,9 @@ from importers.registry import read_graph
 pytestmark = pytest.mark.thorough
 
 
-@pytest.fixture(scope="module")
-def lenet_run(lenet: Path) -> RunData:
-    side = lenet / "npu_fault"
-    request = CompareRequest(
-        lenet / "model.ckpt.meta", lenet / "golden", side / "graph", side / "dump"
-    )
-    return compare(request)
+@pytest.fixture
+def lenet_run(lenet_runs: dict[str, RunData]) -> RunData:
+    return lenet_runs["npu_fault"]
 
 
 def parameters(store: GraphStore, run: str, kinds: Mapping[str, str]) -> dict[str, object]:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from divergraph.ask.advisor.advisor import Advice, advise
-from divergraph.comparison import CompareRequest, compare
 from divergraph.metrics.measure import measure
 from divergraph.present.advice_text import summary, write_summary
 from divergraph.thresholds.starts import chose_otherwise
@@ -319,15 +318,10 @@ def test_the_summary_file(advice, tmp_path):
         write_summary(path, advice())
 
 
-@pytest.mark.shared
 @pytest.mark.parametrize(
     ("side", "label", "op"),
     [("npu_clean", "consistent", ""), ("npu_fault", "problem_node", "LeNet/conv2/Conv2DRelu")],
 )
-def test_lenet(lenet, side, label, op):
-    device = lenet / side
-    request = CompareRequest(
-        lenet / "model.ckpt.meta", lenet / "golden", device / "graph", device / "dump"
-    )
-    (finding,) = advise(compare(request)).findings
+def test_lenet(lenet_runs, side, label, op):
+    (finding,) = advise(lenet_runs[side]).findings
     assert (finding.label, finding.op) == (label, op)
