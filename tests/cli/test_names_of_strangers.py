@@ -97,35 +97,6 @@ def hostile_case(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["ops", "hostile"], 0),
-        (["origins", "hostile"], 0),
-        (["roles", "hostile"], 0),
-        (["trace", "hostile", HOSTILE], 0),
-        (["lineage", "hostile", HOSTILE], 0),
-        (["between", "hostile", HOSTILE, f"sigmoid{HOSTILE}"], 0),
-        (["query", "MATCH (o:Op) RETURN o.name, [o.name]"], 0),
-        (["report", "hostile", "--markdown", "-"], 0),
-        (["report", "hostile", "--junit", "-"], 0),
-        (["trace", "hostile", "relu"], 2),
-        (["ops", HOSTILE], 2),
-        (["ops", "hostile", f"--{HOSTILE}"], 2),
-    ],
-    ids=lambda given: given[0] if isinstance(given, list) else None,
-)
-def test_commands_show_names_as_escapes(divergraph, hostile_case, arguments, code):
-    store = ["--store", hostile_case / "store"]
-    ended = divergraph(*arguments, *store)
-    assert ended.code == code
-    said = ended.out + ended.err
-    if arguments[0] == "query":
-        said = said.replace("\t", "")  # it stands between the columns
-    assert OBEYED.search(said) is None
-    assert "   2 # clean" not in said.splitlines()
-
-
-@pytest.mark.parametrize(
     "arguments", [["ops", "hostile"], ["query", "MATCH (o:Op) RETURN o.name AS name"]]
 )
 def test_json_gives_the_name_itself(divergraph, hostile_case, arguments):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -45,35 +43,6 @@ def answer_of(process: subprocess.Popen[str]) -> str:
     out, error = process.communicate(timeout=120)
     assert process.returncode == 0, error
     return out.strip()
-
-
-WRITE_FOR_EVER = """
-print("ready", flush=True)
-n = 0
-while True:
-    with EmbeddedStore(root) as store:
-        store.save_run(samples.sample_run(f"run{n % 3}"), replace=True)
-    n += 1
-"""
-
-
-@pytest.mark.parametrize("after", [0.05, 0.2, 0.35, 0.5, 0.8])
-def test_a_killed_writer_leaves_whole_runs(tmp_path: Path, sample_run, after: float) -> None:
-    root = tmp_path / "store"
-    process = child(WRITE_FOR_EVER, root)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    time.sleep(after)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    with EmbeddedStore(root) as store:
-        for run in store.runs():
-            data = sample_run(run.name)
-            assert store.graph(run.name) == data.device
-            assert len(store.comparisons(run.name)) == len(data.comparisons)
-        store.save_run(sample_run("after"))
-    left = {path.name for path in root.iterdir()} - {"scratch"}
-    assert left == {"store.json", "runs", "graphs"}, "what the dead process left is gone"
 
 
 def test_what_a_dead_process_left_goes_though_its_engine_still_writes(tmp_path: Path) -> None:
@@ -129,12 +98,6 @@ def test_a_small_address_space_is_enough(tmp_path: Path, limit: int) -> None:
     assert answer_of(child(IN_LITTLE_SPACE, tmp_path / "store", str(limit))) == "8 7"
 
 
-READ = """
-with EmbeddedStore(root) as store:
-    print(len(store.comparisons("first")))
-"""
-
-
 def text_of(folder: StoreFolder) -> str:
     return (folder.entry("runs", "same").tables.folder / "Op.parquet").read_text()
 
@@ -173,14 +136,6 @@ def test_runs_replaced_at_once_stay_whole(tmp_path: Path) -> None:
     assert len(list((root / "runs" / "same").iterdir())) == 2, "manifest, tables"
 
 
-def test_several_processes_read_at_once(tmp_path: Path, sample_run) -> None:
-    with EmbeddedStore(tmp_path / "store") as store:
-        store.save_run(sample_run("first"))
-        assert len(store.comparisons("first")) == 8
-        readers = [child(READ, tmp_path / "store") for _ in range(2)]
-        assert [answer_of(reader) for reader in readers] == ["8", "8"]
-
-
 def test_threads_read_at_once_while_the_run_is_replaced(tmp_path: Path, sample_run) -> None:
     found: list[int] = []
     troubles: list[BaseException] = []
@@ -202,31 +157,6 @@ def test_threads_read_at_once_while_the_run_is_replaced(tmp_path: Path, sample_r
             thread.join()
     assert troubles == []
     assert set(found) == {8}
-
-
-def test_reading_makes_no_folder(tmp_path: Path) -> None:
-    root = tmp_path / "none"
-    with EmbeddedStore(root) as store:
-        assert store.runs() == []
-        with pytest.raises(InputError, match="nothing to query"):
-            store.query("RETURN 1", QueryParameters())
-    assert not root.exists()
-
-
-def test_a_root_that_is_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_text("x")
-    with pytest.raises(StoreError, match="is a file, not a folder"):
-        EmbeddedStore(path)
-
-
-def test_a_root_that_cannot_be_made(tmp_path: Path, sample_run) -> None:
-    (tmp_path / "file").write_text("x")
-    with (
-        EmbeddedStore(tmp_path / "file" / "store") as store,
-        pytest.raises(StoreError, match="cannot write the store"),
-    ):
-        store.save_run(sample_run("first"))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -258,12 +188,6 @@ def test_a_store_opened_for_reading_is_not_written(tmp_path: Path, sample_run) -
         runs = "MATCH (r:Run) RETURN count(*)"
         assert store.query(runs, QueryParameters()).rows == ((2,),), "merged outside the store"
     assert sorted(path.name for path in root.rglob("*")) == before
-
-
-def test_a_newer_store_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "store.json").write_text('{"schema": 99}')
-    with pytest.raises(StoreError, match=r"schema version 99, .* 2 and 3 only"):
-        EmbeddedStore(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"database": 1}', '{"database": "graph.lbug"}'])

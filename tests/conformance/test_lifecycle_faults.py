@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -317,29 +316,3 @@ def test_looking_whether_it_can_be_written_leaves_nothing(tmp_path: Path) -> Non
     with EmbeddedStore(tmp_path / "a" / "b") as store:
         store.check_writable()
     assert list(tmp_path.iterdir()) == []
-
-
-KILL_AFTER = """
-print("ready", flush=True)
-while True:
-    with EmbeddedStore(root) as store:
-        names = [run.name for run in store.runs()]
-        store.save_run(samples.sample_run("a"), replace=True)
-        store.rename("a", "b") if "b" not in names else store.delete("b")
-"""
-
-
-@pytest.mark.parametrize("after", [0.1, 0.4, 0.9])
-def test_killed_at_any_time_every_run_is_whole(tmp_path: Path, after: float) -> None:
-    process = child(KILL_AFTER, tmp_path / "s")
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    time.sleep(after)
-    process.kill()
-    process.communicate()
-    with EmbeddedStore(tmp_path / "s") as store:
-        assert {run.name for run in store.runs()} <= {"a", "b"}
-        for run in store.runs():
-            assert len(store.run_data(run.name).comparisons) == 8
-        store.repair()
-        assert (store.info().pending, store.check()) == ((), ())

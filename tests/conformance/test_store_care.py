@@ -16,7 +16,7 @@ from store_contents import flip, tables_of
 from graphstore.contract import GraphStore, QueryParameters, RunData
 from graphstore.embedded import EmbeddedStore
 from graphstore.embedded.disk import draft_folder, draft_path
-from graphstore.errors import StoreError
+from graphstore.errors import InputError, StoreError
 from graphstore.schema.tables import SCHEMA_VERSION
 
 pytestmark = pytest.mark.thorough
@@ -66,6 +66,9 @@ def test_a_store_nothing_was_written_to(tmp_path: Path) -> None:
         info = store.info()
         assert (info.schema, info.runs, info.graphs, info.ops, info.bytes) == (None, 0, 0, 0, 0)
         assert store.repair() == store.check() == ()
+        assert store.runs() == []
+        with pytest.raises(InputError, match="nothing to query"):
+            store.query("RETURN 1", QueryParameters())
     assert not (tmp_path / "none").exists()
 
 

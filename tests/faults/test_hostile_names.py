@@ -95,30 +95,16 @@ def test_html_holds_no_element_that_is_not_ours(reports: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["ops", "names", "--limit", "2000"],
-        ["origins", "names"],
-        ["roles", "names"],
-        ["precision-tool", "--run", "names", "ls"],
-        ["precision-tool", "--run", "names", "vcs"],
-    ],
-    ids=lambda command: " ".join(command[::3]),
-)
-def test_commands_say_each_on_a_line_that_does_nothing(
-    divergraph, names: list[str], store: Path, command: list[str]
+def test_a_list_of_ops_says_each_on_a_line_that_does_nothing(
+    divergraph, names: list[str], store: Path
 ) -> None:
-    ended = divergraph(*command[:1], "--store", store, *command[1:])
-    assert ended.code in (0, 1)
+    ended = divergraph("ops", "--store", store, "names", "--limit", "2000")
+    assert ended.code == 0
     assert OBEYED.search(ended.out + ended.err) is None
-    if command[0] == "ops":
-        shown = {printable(name)[:40] for name in names}
-        lines = ended.out.splitlines()
-        assert sum(any(name in line for name in shown) for line in lines) >= len(names)
-    if command[0] == "precision-tool":
-        return
-    as_json = divergraph(*command, "--store", store, "--json")
+    shown = {printable(name)[:40] for name in names}
+    lines = ended.out.splitlines()
+    assert sum(any(name in line for name in shown) for line in lines) >= len(names)
+    as_json = divergraph("ops", "--store", store, "names", "--limit", "2000", "--json")
     assert OBEYED.search(as_json.out) is None
     json.loads(as_json.out)
 

@@ -13,9 +13,7 @@ import pytest
 from graphstore.model import TensorIO, TensorOrigin
 from importers.dumps.arrays.golden import scan_golden_dumps
 from importers.dumps.detect import scan_dumps
-from importers.dumps.folder import find_dump_folder
 from importers.dumps.read import read_array
-from importers.ge_proto.importer import read_ge_text
 from importers.layouts import align_to_golden, to_layout
 
 pytestmark = pytest.mark.shared
@@ -69,33 +67,6 @@ def agree(ours, theirs):
         assert known
         for mine, expected in known:
             assert mine == pytest.approx(expected, rel=2e-5, abs=2e-6), tensor
-
-
-@pytest.mark.parametrize("side", ["npu_clean", "npu_fault"])
-def test_lenet_reads_as_the_comparator_read_it(shared_data, graph_of, side):
-    folder = shared_data / "tf_lenet_train"
-    (graph_file,) = (folder / side / "graph").iterdir()
-    graph = read_ge_text(graph_file)
-    found = find_dump_folder(folder / side, graph.name)
-    device = scan_dumps(found.path, graph)
-    assert (device.files, len(device.tensors)) == (126, 130)
-    assert not device.problems
-    assert not device.unmatched
-
-    origins = {
-        (op.id, port): tensor.origin
-        for op in graph.ops
-        for port, tensor in enumerate(op.outputs)
-        if tensor.origin is not None
-    }
-    named = sorted({origin.op for origin in origins.values() if origin.op})
-    golden = scan_golden_dumps(folder / "golden", graph_of(*((name, "") for name in named)))
-    assert not golden.problems
-
-    ours = measured(device, golden, origins)
-    agree(ours, reported(folder / side / "msaccucmp_result.csv"))
-    if side == "npu_clean":
-        assert max(distance for _, distance in ours.values()) < 0.08
 
 
 def test_autoencoder_reads_as_the_comparator_read_it(shared_data, graph_of):
