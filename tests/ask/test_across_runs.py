@@ -8,6 +8,7 @@ import math
 import numpy as np
 import onnx
 import pytest
+from float32_device import KNOWN
 from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.ask.memory.baselines import set_baseline
@@ -140,7 +141,11 @@ def test_an_op_of_another_model_is_not_the_same_op(store, tmp_path):
         capture(CaptureRequest(tmp_path / f"{side}.onnx", tmp_path / side, seed=5))
     golden, device = tmp_path / "golden", tmp_path / "device"
     request = CompareRequest(
-        golden.with_suffix(".onnx"), golden, device.with_suffix(".onnx"), device
+        golden.with_suffix(".onnx"),
+        golden,
+        device.with_suffix(".onnx"),
+        device,
+        root_cause=KNOWN,
     )
     compare_into(store, request, name="small")
     answer = RecurringQuestion().ask(store)

@@ -44,7 +44,7 @@ def test_a_path_over_the_better_output_shows_its_error_and_gain(tmp_path):
     for name, factor in (("golden", 1.0), ("device", 1.5)):
         graph = model(tmp_path / f"{name}.onnx", factor)
         sides += [graph, dg.capture(graph, tmp_path / name, value).folder]
-    run = dg.compare(*sides)
+    run = dg.compare(*sides, precision="fp32")
     low, high = (run.trace("product", to=end).paths[0].steps for end in ("end", "other"))
     over = {steps[1].row.output: steps[1].row for steps in (low, high)}
     assert over[0].metrics.relative_euclidean_distance == pytest.approx(0.05, rel=0.01)

@@ -134,7 +134,7 @@ def test_sides_given_the_wrong_way_round_are_noticed(divergraph, lenet, store):
     ended = divergraph(
         *("compare", "--golden", device / "graph", "--golden-dump", device / "dump"),
         *("--device", lenet / "model.ckpt.meta", "--device-dump", lenet / "golden"),
-        *("--store", store),
+        *("--store", store, "--method", "thresholds"),
     )
     assert (ended.code, ended.out) == (2, "")
     assert "the sides are exchanged" in ended.err
@@ -146,7 +146,7 @@ def test_dumps_alone_given_the_wrong_way_round_are_no_comparison(divergraph, len
     ended = divergraph(
         *("compare", "--golden", lenet / "model.ckpt.meta", "--golden-dump", device / "dump"),
         *("--device", device / "graph", "--device-dump", lenet / "golden"),
-        *("--store", store, "--json"),
+        *("--store", store, "--json", "--method", "thresholds"),
     )
     assert (ended.code, ended.out) == (2, "")
     assert "the dumps are exchanged" in ended.err
@@ -159,7 +159,7 @@ def test_graphs_alone_given_the_wrong_way_round_are_no_comparison(divergraph, le
     ended = divergraph(
         *("compare", "--golden", graph, "--golden-dump", lenet / "golden"),
         *("--device", lenet / "model.ckpt.meta", "--device-dump", device / "dump"),
-        *("--store", store),
+        *("--store", store, "--method", "thresholds"),
     )
     assert ended.code == 2
     assert "exchange --golden and --device, and leave the dumps as they are" in ended.err

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from float32_device import SAID
 from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.cli.main import run
@@ -69,7 +70,7 @@ def compare_captured(
         command("capture", path, "--random", seed, "-o", dump)
         sides += [f"--{side}", path, f"--{side}-dump", dump]
     spoil(folder / f"{name}_device")
-    command("compare", *sides, "--run", name, "--store", store)
+    command("compare", *sides, "--run", name, *SAID, "--store", store)
 
 
 @pytest.fixture

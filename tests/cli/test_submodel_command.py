@@ -11,6 +11,7 @@ import time
 import numpy as np
 import onnx
 import pytest
+from float32_device import SAID
 from onnx import TensorProto, helper, numpy_helper
 
 RNG = np.random.default_rng(3)
@@ -57,7 +58,7 @@ def folder(tmp_path_factory):
             *("compare", "--golden", str(folder / "golden.onnx")),
             *("--golden-dump", str(folder / "golden"), "--device", str(folder / "device.onnx")),
             *("--device-dump", str(folder / "device"), "--run", "r"),
-            *("--store", str(folder / "store")),
+            *("--store", str(folder / "store"), *SAID),
         ]
     )
     assert code == 1

@@ -48,7 +48,7 @@ def errors(run: dg.Run) -> dict[str, float]:
 
 
 def test_the_values_tell_that_channels_lie_last(paths):
-    run = dg.compare(*paths)
+    run = dg.compare(*paths, precision="fp32")
     assert run.verdict == "clean"
     assert errors(run) == {"conv": 0.0, "relu": 0.0, "sigmoid": 0.0}
 
@@ -56,7 +56,7 @@ def test_the_values_tell_that_channels_lie_last(paths):
 def test_the_values_tell_that_one_tensor_lies_as_in_the_model(paths):
     golden = np.load(next(paths[1].glob("sigmoid.0.*.npy")))
     golden.tofile(paths[3] / "y.raw")
-    assert errors(dg.compare(*paths))["sigmoid"] == 0.0
+    assert errors(dg.compare(*paths, precision="fp32"))["sigmoid"] == 0.0
 
 
 def test_of_wrong_values_the_other_tensors_tell(paths):
@@ -64,7 +64,7 @@ def test_of_wrong_values_the_other_tensors_tell(paths):
     noise = np.random.default_rng(5).standard_normal(SHAPE).astype(np.float32)
     noise.transpose(0, 2, 3, 1).tofile(paths[3] / "b.raw")
     np.full(SHAPE, 9, np.float32).tofile(paths[3] / "y.raw")
-    run = dg.compare(*paths)
+    run = dg.compare(*paths, precision="fp32")
     assert run.origins[0].origin.op == "relu"
     golden = np.load(next(paths[1].glob("relu.0.*.npy")))
     apart = np.linalg.norm(noise - golden) / np.linalg.norm(golden)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from float32_device import SAID
 from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.cli.main import run
@@ -64,7 +65,7 @@ def folder(tmp_path_factory) -> Path:
         sides = ["--golden", "golden.onnx", "--golden-dump", "golden"]
         sides += ["--device", f"{device}.onnx", "--device-dump", device]
         paths = [each if each.startswith("--") else str(place / each) for each in sides]
-        return run(["compare", *paths, "--run", name, "--store", str(place / ".divergraph")])
+        return run(["compare", *paths, "--run", name, "--store", str(place / ".divergraph"), *SAID])
 
     assert compare("old", "old") == 0
     assert compare("new", "new") == 1

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+from float32_device import SAID
 from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.cli.main import run
@@ -35,4 +36,4 @@ def analysed_runs(folder: Path, store: str) -> None:
         if name != "golden":
             sides = ["--golden", folder / "golden.onnx", "--golden-dump", folder / "golden"]
             sides += ["--device", folder / f"{name}.onnx", "--device-dump", folder / name]
-            assert run(["compare", *map(str, sides), "--run", name, "--store", store]) == 1
+            assert run(["compare", *map(str, sides), "--run", name, "--store", store, *SAID]) == 1

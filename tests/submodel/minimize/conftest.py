@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from float32_device import SAID
 from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.cli.main import run
@@ -61,11 +62,11 @@ def compared(tmp_path_factory) -> Path:
         assert run(["capture", *map(str, [device, "-o", folder / name, "--random", 1])]) == 0
         sides = ["--golden", golden, "--golden-dump", folder / "golden", "--device", device]
         sides += ["--device-dump", folder / name, "--run", name, "--store", folder / "store"]
-        assert run(["compare", *map(str, sides)]) in (0, 1)
+        assert run(["compare", *map(str, sides), *SAID]) in (0, 1)
     # an engine that was built from the model: its graph is the golden one, its values err
     sides = ["--golden", golden, "--golden-dump", folder / "golden", "--device", golden]
     sides += ["--device-dump", folder / "one", "--run", "engine", "--store", folder / "store"]
-    assert run(["compare", *map(str, sides)]) == 1
+    assert run(["compare", *map(str, sides), *SAID]) == 1
     return folder
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from float32_device import SAID
 
 from graphstore.open_store import open_store
 
@@ -291,7 +292,7 @@ def test_a_wrong_weight_is_tried_with_the_op_that_takes_it(divergraph, tmp_path)
     sides = ["--golden", tmp_path / "golden.onnx", "--golden-dump", tmp_path / "golden"]
     sides += ["--device", tmp_path / "device.onnx", "--device-dump", tmp_path / "device"]
     at = ("--store", tmp_path / "store")
-    divergraph("compare", *sides, "--run", "r", *at)
+    divergraph("compare", *sides, "--run", "r", *SAID, *at)
     for oracle in ("auto", "evidence"):
         told = divergraph("minimize", "r", "--oracle", oracle, *at, "--json").json
         assert told["ops"] == ["fc"]
