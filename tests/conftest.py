@@ -66,6 +66,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(neo4j_files)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """README's second command asks Neo4j what shows that it answers as the embedded store does."""
+    for item in items:
+        if item.get_closest_marker("thorough_on_neo4j") and item.get_closest_marker("neo4j"):
+            item.add_marker("thorough")
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests of what TensorFlow or PyTorch runs wait for an environment that has it."""
     for package in ("tensorflow", "torch"):

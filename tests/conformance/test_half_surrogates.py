@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from odd_run import odd_run
 
 from graphstore.contract import GraphStore, RunData
 from graphstore.model import Side
+
+pytestmark = pytest.mark.thorough_on_neo4j
 
 HALF = "\ud83d"
 

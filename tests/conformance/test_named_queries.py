@@ -52,6 +52,7 @@ def diverging_first(graph: nx.DiGraph, errors: Mapping[str, bool | None]) -> set
     return found
 
 
+@pytest.mark.thorough_on_neo4j
 @FEW
 @given(shape=shapes(loops=False))
 def test_answers_are_those_of_networkx(store: GraphStore, shaped_run, shape: Shape) -> None:
@@ -72,6 +73,7 @@ def test_answers_are_those_of_networkx(store: GraphStore, shaped_run, shape: Sha
     reach_is_that_of_networkx(store, graph, errors, in_order)
 
 
+@pytest.mark.thorough_on_neo4j
 @FEW
 @given(shape=shapes(loops=True))
 def test_answers_in_graphs_with_loops(store: GraphStore, shaped_run, shape: Shape) -> None:
