@@ -162,15 +162,25 @@ def test_what_one_rank_gets_wrong_is_its_fault(name, tmp_path):
     ("layout", "fault", "origin"),
     [
         ("tensor", "kernel_on_one_rank", "rank1/Module.blocks.1.q."),
-        ("tensor", "all_reduce_means", "ranks0-1/Module.blocks.1.down."),
-        (
+        pytest.param(
+            "tensor",
+            "all_reduce_means",
+            "ranks0-1/Module.blocks.1.down.",
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
             "tensor",
             "all_reduce_missing",
             "rank0/Module.blocks.1.Block.forward.0/Module.blocks.1.down",
+            marks=pytest.mark.thorough,
         ),
-        ("tensor", "chunk_lost", "ranks0-1/Module.blocks.1.down."),
+        pytest.param(
+            "tensor", "chunk_lost", "ranks0-1/Module.blocks.1.down.", marks=pytest.mark.thorough
+        ),
         ("data", "weight_of_a_copy", "rank1/Module.blocks.1.down."),
-        ("tensor", "kernel_zeroes_a_channel", ("rank0/", "rank1/")),
+        pytest.param(
+            "tensor", "kernel_zeroes_a_channel", ("rank0/", "rank1/"), marks=pytest.mark.thorough
+        ),
         ("wrapped", "hidden_left_out", "ranks0-1/Distributed.head.weight.all_reduce."),
     ],
 )
@@ -186,15 +196,27 @@ def test_one_line_names_the_rank_and_what_follows_is_silent(layout, fault, origi
     ("layout", "fault", "cause"),
     [
         ("tensor", "largest_for_sum", "it is the largest of what 2 ranks gave, golden the sum"),
-        ("tensor", "own_for_sum", "rank 1 has what it gave itself"),
-        ("data", "mean_missing", "(the mean of 2 ranks: the device has their sum)"),
+        pytest.param(
+            "tensor", "own_for_sum", "rank 1 has what it gave itself", marks=pytest.mark.thorough
+        ),
+        pytest.param(
+            "data",
+            "mean_missing",
+            "(the mean of 2 ranks: the device has their sum)",
+            marks=pytest.mark.thorough,
+        ),
         ("wrapped", "hidden_sum", "op RedOpType.SUM, golden RedOpType.AVG"),
         (
             "wrapped",
             "hidden_dropped",
             "Distributed.head.weight.all_reduce.0.forward on the gradient",
         ),
-        ("data", "gradient_scaled", "what rank 1 gives, 2 times golden's, is off already"),
+        pytest.param(
+            "data",
+            "gradient_scaled",
+            "what rank 1 gives, 2 times golden's, is off already",
+            marks=pytest.mark.thorough,
+        ),
     ],
 )
 def test_the_cause_names_what_was_done_in_place_of_it(layout, fault, cause, tmp_path):
@@ -211,7 +233,15 @@ def test_it_is_said_which_ranks_are_clean(tmp_path):
     assert "the error starts on rank 1; nothing is over a limit on rank 0" in run.data.run.warnings
 
 
-@pytest.mark.parametrize("layout", ["tensor", "data", "pipeline", "wrapped"])
+@pytest.mark.parametrize(
+    "layout",
+    [
+        "tensor",
+        pytest.param("data", marks=pytest.mark.thorough),
+        "pipeline",
+        pytest.param("wrapped", marks=pytest.mark.thorough),
+    ],
+)
 def test_a_healthy_job_is_within_rounding(layout, tmp_path):
     golden = Job(layout=layout, seed=3).run(tmp_path / "golden")
     device = Job(layout=layout, seed=3, dtype="bfloat16").run(tmp_path / "device")

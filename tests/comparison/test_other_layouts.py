@@ -72,12 +72,29 @@ def test_what_each_rank_has_is_said(golden, tmp_path):
     ("theirs", "ours", "said"),
     [
         ("TP2", "TP4", "rank 3: it is held against golden's rank 1"),
-        ("TP4", "TP2", "rank 1: it is held against golden's ranks 2-3, put side by side"),
+        pytest.param(
+            "TP4",
+            "TP2",
+            "rank 1: it is held against golden's ranks 2-3, put side by side",
+            marks=pytest.mark.thorough,
+        ),
         ("TP2", "DP2", "rank 1: it is held against golden's ranks 0-1, put side by side"),
-        ("DP4", "DDP2", "rank 1: it is held against golden's ranks 2-3, put side by side"),
+        pytest.param(
+            "DP4",
+            "DDP2",
+            "rank 1: it is held against golden's ranks 2-3, put side by side",
+            marks=pytest.mark.thorough,
+        ),
         ("DP2", "TP2", "half 2 of 2 of its rows (column parallel)"),
-        ("PP2", "PP3", "rank 0: it is held against golden's rank 0"),
-        ("TP2", "one rank", "it is held against golden's ranks 0-1, put side by side"),
+        pytest.param(
+            "PP2", "PP3", "rank 0: it is held against golden's rank 0", marks=pytest.mark.thorough
+        ),
+        pytest.param(
+            "TP2",
+            "one rank",
+            "it is held against golden's ranks 0-1, put side by side",
+            marks=pytest.mark.thorough,
+        ),
     ],
 )
 def test_a_healthy_job_beside_golden_of_another_layout(theirs, ours, said, golden_jobs, tmp_path):
@@ -97,11 +114,32 @@ def test_a_healthy_job_beside_golden_of_another_layout(theirs, ours, said, golde
         ("TP2", "TP4", "kernel_on_one_rank", "rank1/Module.blocks.1.q.", "channel 3 is all zero"),
         ("TP4", "TP2", "all_reduce_means", "blocks.1.down", "it is the mean of what 2 ranks gave"),
         ("PP2", "TP2", "own_for_sum", "blocks.1.down", "rank 1 has what it gave itself"),
-        ("TP4", "TP2", "weight_on_one_rank", "rank1/Module.blocks.1.down", "its weight differs"),
+        pytest.param(
+            "TP4",
+            "TP2",
+            "weight_on_one_rank",
+            "rank1/Module.blocks.1.down",
+            "its weight differs",
+            marks=pytest.mark.thorough,
+        ),
         ("TP2", "DP2", "weight_without_a_row", "blocks.1.up", "its weight differs"),
-        ("TP2", "DP2", "weight_of_another_layer", "blocks.2.q", "its weight differs"),
+        pytest.param(
+            "TP2",
+            "DP2",
+            "weight_of_another_layer",
+            "blocks.2.q",
+            "its weight differs",
+            marks=pytest.mark.thorough,
+        ),
         ("TP2", "DP2", "gradients_added_up", "ranks0-1/Distributed.all_reduce.0", "2 times"),
-        ("DDP2", "DP2", "gradients_added_up", "ranks0-1/Distributed.all_reduce.0", "2 times"),
+        pytest.param(
+            "DDP2",
+            "DP2",
+            "gradients_added_up",
+            "ranks0-1/Distributed.all_reduce.0",
+            "2 times",
+            marks=pytest.mark.thorough,
+        ),
         ("DP2", "PP2", "message_cut", "ranks0>1/Distributed.send.0", "channels 24-31 are all zero"),
     ],
 )
