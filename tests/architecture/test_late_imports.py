@@ -34,16 +34,29 @@ def test_starting_is_light(code):
     assert loaded_by(code) & (HEAVY | {"tui"}) == set()
 
 
-def test_comparing_npy_dumps_needs_no_ui_and_no_server():
-    loaded = loaded_by("import divergraph.comparison, divergraph.ask")
-    assert loaded & {"textual", "tui", "neo4j", "onnxruntime", "networkx"} == set()
-
-
-def test_the_model_knows_nothing_else_of_ours():
-    loaded = loaded_by("import graphstore.model")
-    assert loaded & {"divergraph", "importers", "tui", "google", "pyarrow"} == set()
-
-
-def test_a_worker_loads_numpy_and_little_else():
-    loaded = loaded_by("import divergraph.jobs.worker, divergraph.metrics.pairs.work")
-    assert loaded & (HEAVY | {"tui", "google", "dask", "distributed", "rich", "click"}) == set()
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        # Comparing npy dumps needs no UI and no server.
+        (
+            "import divergraph.comparison, divergraph.ask",
+            {"textual", "tui", "neo4j", "onnxruntime", "networkx"},
+        ),
+        # The model knows nothing else of ours.
+        ("import graphstore.model", {"divergraph", "importers", "tui", "google", "pyarrow"}),
+        # A worker needs numpy and little else.
+        (
+            "import divergraph.jobs.worker, divergraph.metrics.pairs.work",
+            HEAVY | {"tui", "google", "dask", "distributed", "rich", "click"},
+        ),
+        ("import tui.app", HEAVY - {"textual"} | {"importers"}),
+        # No engine before it is needed.
+        (
+            "import graphstore.open_store, graphstore.cypher.queries,"
+            " graphstore.traverse.algorithms; graphstore.open_store.open_store('none').runs()",
+            HEAVY | {"jgo"},
+        ),
+    ],
+)
+def test_only_what_is_needed_is_loaded(code, absent):
+    assert loaded_by(code) & absent == set()

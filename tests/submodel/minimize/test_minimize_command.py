@@ -181,23 +181,6 @@ def test_an_oracle_that_cannot_be_is_refused(minimize, oracle, said):
 
 
 @pytest.mark.slow
-def test_answers_are_kept_and_used_again(minimize, program):
-    oracle = program(OPS + "sys.exit({'first', 'left'} <= ops)")
-    first = minimize("one", "--oracle", oracle, "--json").json
-    again = minimize("one", "--oracle", oracle, "--json").json
-    assert first["ops"] == again["ops"] == ["first", "act", "left"]
-    assert again["calls"] == 0
-    assert {probe["known"] for probe in again["probes"]} == {"an earlier session"}
-
-
-@pytest.mark.slow
-def test_fresh_forgets_answers(minimize):
-    minimize("one")
-    assert minimize("one", "--json").json["calls"] == 0
-    assert minimize("one", "--fresh", "--json").json["calls"] == 1
-
-
-@pytest.mark.slow
 def test_a_killed_search_goes_on_where_it_was(minimize, program, runs, tmp_path):
     """The oracle notes each call; the second one of the first search never comes back."""
     notes = tmp_path / "notes"
