@@ -1,6 +1,6 @@
 """Dump training steps of small PyTorch models with msprobe, right ones and faulty ones.
 
-    python benchmarks/torch_jobs/make.py FOLDER [--task tensor] [--seed 5] [MODEL...]
+    python benchmarks/torch_jobs/make.py FOLDER [--task tensor] [--level mix] [--seed 5] [MODEL...]
 
 Needs torch and mindstudio-probe; nothing else of this benchmark does. Of each model in
 ``models.py``: ``golden`` in float32, ``bf16``, ``fp16`` and ``amp`` (parameters in float32, calls
@@ -194,7 +194,7 @@ def step(folder: Path, kind: str, name: str, options: argparse.Namespace) -> Non
     if options.task == "statistics":
         parts["summary_mode"] = "statistics"
     config = {"task": options.task, "dump_path": str(folder), "rank": [], "step": [],
-              "level": "mix", "is_deterministic": True, options.task: parts}  # fmt: skip
+              "level": options.level, "is_deterministic": True, options.task: parts}  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config))
     debugger = PrecisionDebugger(config_path=str(folder / "config.json"))
     debugger.start(model=model)
@@ -225,6 +225,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--task", default="tensor", choices=("tensor", "statistics"))
+    parser.add_argument("--level", default="mix", choices=("L0", "L1", "mix"))
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("models", nargs="*", default=[])
     options = parser.parse_intermixed_args()

@@ -24,6 +24,7 @@ from divergraph.thresholds.recorded.cause_labels import (
     MISSING,
     MOVED,
     REDUCTION,
+    SCALED,
     WEIGHT,
 )
 from divergraph.thresholds.recorded.judgement import RecordedJudgement
@@ -92,9 +93,11 @@ def _is_fed_otherwise(op: Op, labels: Mapping[str, str]) -> bool:
     """Whether something unrecorded made an input of *op* differ: a view, a cast, an index.
 
     Gradients of what several calls read are added up, which is not recorded either: on the way
-    back an input that no recorded call made is nothing strange.
+    back an input that no recorded call made is nothing strange, unless it is golden's times a
+    number.
     """
-    return labels.get(op.id) == INPUT and op.attrs.get("direction") == "forward"
+    label = labels.get(op.id)
+    return label == SCALED or (label == INPUT and op.attrs.get("direction") == "forward")
 
 
 def _followers(graph: ModelGraph, blamed: Collection[str]) -> set[str]:

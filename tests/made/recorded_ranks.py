@@ -23,8 +23,9 @@ def write_ranks(step: Path, ranks: Mapping[int, Sequence[Call]]) -> Path:
         (folder / "dump_tensor_data").mkdir(parents=True)
         data = {}
         for name, arguments, keywords, output in calls:
+            way_back = ".backward" in name
             data[name] = {
-                "input_args": [
+                "input" if way_back else "input_args": [
                     _leaf(folder, f"{name}.input.{at}", each) for at, each in enumerate(arguments)
                 ],
                 "input_kwargs": {

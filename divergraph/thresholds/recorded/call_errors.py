@@ -30,6 +30,10 @@ convolutional net (leaky ReLU, max pooling; bfloat16 and float16) stay below 2."
 _CHOICES = re.compile(
     r".*(relu|hard|threshold|clamp|clip|abs|max|min|topk|sort|median|shrink)\w*\.backward$", re.I
 )
+OFF = 2.0**-7
+"""A weight that is off by less as a whole is no cause: after a few updates of float16 some are."""
+_ALIGNED = 0.999
+"""The cosine from which a tensor is golden's times a number, in 16 bits too."""
 _NO_CHOICE = re.compile(r".*(Linear|Conv|Norm|Embedding|Bias|Row|Column)", re.I)
 """Modules whose gradient chooses nothing; what others call may not have been recorded."""
 
@@ -75,11 +79,23 @@ class CallErrors:
         if error is None:
             return 0.0
         if _chooses(self._pairs.ops[item.op]):
-            return error.over_choices(before) * JUMP / _CHOSEN
+            return _times_chosen(error, before)
         op = self._pairs.ops[item.op]
         way_before = list(self._pairs.before(op))[-1:] if op.type.endswith("_grad") else []
         read = [each for call in (op.id, *way_before) for each in self._pairs.inputs.get(call, ())]
         return error.over(before, item.failed) / gain(op, item, read)
+
+    def arrival_times(self, item: Comparison, before: Error, *, is_recorded: bool) -> float:
+        """How many times the error *before* an input is off. On a way back of which not all
+        *is_recorded* something may have chosen, as a ReLU does, unless the input is golden's times
+        a number."""
+        error = self.of(item)
+        if error is None:
+            return 0.0
+        is_back = self._pairs.ops[item.op].attrs.get("direction") == "backward"
+        if is_recorded or not is_back or factor_of(item) != 1.0:
+            return error.over(before, item.failed)
+        return _times_chosen(error, before)
 
     def _control_group(self) -> Mapping[str, float]:
         """By kind of call the limit that its calls of this run set, which are within theirs."""
@@ -134,6 +150,19 @@ class CallErrors:
 def _error(item: Comparison) -> Error | None:
     is_little = item.metrics is not None and is_flushed(item, golden_root(item.metrics))
     return None if is_little and is_bound(item) else error_of(item)
+
+
+def _times_chosen(error: Error, before: Error) -> float:
+    return error.over_choices(before) * JUMP / _CHOSEN
+
+
+def factor_of(item: Comparison) -> float:
+    """How many times golden's a tensor is that is off by that alone; 1 where it is not."""
+    metrics, figures = item.metrics, item.figures
+    if figures is None or metrics is None or not metrics.cosine_similarity >= _ALIGNED:
+        return 1.0
+    times = figures.device.std / figures.golden.std if figures.golden.std else 1.0
+    return times if abs(times - 1.0) >= OFF else 1.0
 
 
 def _chooses(op: Op) -> bool:

@@ -60,6 +60,20 @@ class CallPairs:
         ports = () if twin is None else twin.attrs.get(OF_THE_DEVICE, ())
         return isinstance(ports, tuple) and item.port in ports
 
+    def as_computed(self) -> list[Op]:
+        """The device calls, those that are gradients of parameters behind the way back of their
+        module, which reads what they follow from: a dump may list them before it."""
+        places = {op.name: place for place, op in enumerate(self.device.ops)}
+
+        def place(op: Op) -> tuple[int, bool]:
+            name, own = CallName.of(op.name), places[op.name]
+            if name.way != "parameters_grad":
+                return own, False
+            ways_back = [CallName.of(before).backward for before in name.before]
+            return max((places.get(each, own) for each in ways_back), default=own), True
+
+        return sorted(self.device.ops, key=place)
+
     def before(self, op: Op) -> Iterator[str]:
         """The calls that left *op*, a way back, what it needs: its way there. The gradients of
         parameters are sums over all calls of a module so far, as of micro batches."""

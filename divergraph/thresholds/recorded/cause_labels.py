@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 ARGUMENT, WEIGHT, INPUT = "argument_differs", "weight_differs", "input_differs"
+SCALED = "input_scaled"
 DATA, UNEQUAL = "data_differs", "other_values_of_equal_ones"
 LAW = "law_broken"
 REDUCTION = "reduction_differs"

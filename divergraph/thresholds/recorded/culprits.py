@@ -18,9 +18,11 @@ from divergraph.thresholds.recorded.arguments import unlike_arguments
 from divergraph.thresholds.recorded.call_errors import (
     HIDDEN,
     JUMP,
+    OFF,
     SHIFTED,
     CallErrors,
     error_text,
+    factor_of,
 )
 from divergraph.thresholds.recorded.call_pairs import CallPairs
 from divergraph.thresholds.recorded.call_structure import other_calls
@@ -30,6 +32,7 @@ from divergraph.thresholds.recorded.cause_labels import (
     INPUT,
     LAW,
     REDUCTION,
+    SCALED,
     SHAPE,
     UNEQUAL,
     WEIGHT,
@@ -59,11 +62,6 @@ from graphstore.model import (
 )
 from importers.msprobe.graph import ARGUMENTS
 from importers.msprobe.job_names import RANK, RANKS, split_place
-
-_OFF = 2.0**-7
-"""A weight that is off by less as a whole is no cause: after a few updates of float16 some are."""
-_ALIGNED = 0.999
-"""The cosine from which a tensor is golden's times a number, in 16 bits too."""
 
 _UNEQUAL_BITS = "it makes other values of equal ones (checksums); later calls show how far"
 _LABELLED = re.compile(r".*(loss|cross_entropy|Loss)")
@@ -114,7 +112,7 @@ class _Search:
 
     def run(self) -> Culprits:
         """Judge the calls in their order."""
-        for op in self._pairs.device.ops:
+        for op in self._pairs.as_computed():
             if op.id in self._pairs.twins:
                 self._judge(op)
             if self._found.data:
@@ -175,7 +173,7 @@ class _Search:
             return ARGUMENT, difference
         for item in self._pairs.inputs.get(op.id, ()) if self._is_forward else ():
             name, error = self._pairs.input_name(item), self._errors.of(item)
-            if name in self._bad_weights and error and error.distance > _OFF:
+            if name in self._bad_weights and error and error.distance > OFF:
                 self._bad_weights.discard(name)  # others that read it are not to blame
                 weight = name.partition(".parameters.")[2]
                 return WEIGHT, f"its {weight} differs from golden's ({error_text(item, error)})"
@@ -360,8 +358,9 @@ class _Search:
         )
         if (not (is_complete or unsummed) and is_behind) or (is_bound(item) and self._is_decided):
             return
-        before = source if is_complete or unsummed else self._so_far
-        if error.over(before, item.failed) < JUMP:
+        is_recorded = is_complete or bool(unsummed)
+        before = source if is_recorded else self._so_far
+        if self._errors.arrival_times(item, before, is_recorded=is_recorded) < JUMP:
             return
         if not is_complete and self._is_first:
             self._feeds(op, item, error, "the first that is read")
@@ -378,7 +377,8 @@ class _Search:
             f"{source_text}: "
             "a weight, or an unrecorded op (a view, a cast, an index), differs"
         )
-        self._blame(self._reduction_before(op, item) or op, label or INPUT, sentence)
+        label = label or (INPUT if factor_of(item) == 1.0 else SCALED)
+        self._blame(self._reduction_before(op, item) or op, label, sentence)
 
     def _is_chosen_otherwise(self, item: Comparison) -> bool:
         """Whether an input is of a call that gives as many rows as the values before it say, behind
@@ -441,8 +441,5 @@ def _input_text(op: Op, item: Comparison) -> str:
     text = f"its input {item.port}"
     if RANKS in op.attrs and isinstance(arguments, tuple) and item.port < len(arguments):
         text = f"what rank {split_place(str(arguments[item.port]))[0]} gives"
-    figures, metrics = item.figures, item.metrics
-    if figures is None or metrics is None or not metrics.cosine_similarity >= _ALIGNED:
-        return text
-    times = figures.device.std / figures.golden.std if figures.golden.std else 1.0
-    return text if abs(times - 1) < _OFF else f"{text}, {times:.3g} times golden's,"
+    factor = factor_of(item)
+    return text if factor == 1.0 else f"{text}, {factor:.3g} times golden's,"
