@@ -194,7 +194,8 @@ COUNTS = (
     # 250 for charts of one op type or state, limits that scripts move on described axes, how the
     # runs of a model pass its gate, lines and maps that can be clicked.
     # 200 for states and figures of ops as graphs show them, read without the run.
-    Count("code lines", code_lines, 152_800, 80_000),
+    # 50 for modules by themselves.
+    Count("code lines", code_lines, 152_850, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
     # 20 for layouts of jobs, a rule a file.
     # 2 for what rules of causes share, and for losses in common: files that had two jobs.
@@ -222,7 +223,7 @@ COUNTS = (
     # 1 for what all ranks have alike.
     # 3 for fits, candidates and groups of families.
     # 2 for the folded graph that is kept, and the figures of ops that it shows.
-    Count("modules", lambda: len(modules()), 1_363, 700),
+    Count("modules", lambda: len(modules()), 1_365, 700),
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 140, 70),
     Count("import lines in 100", import_share, 8.8, 5),
     Count("private functions with one use, in 100", one_caller_share, 57, 45),

@@ -113,10 +113,11 @@ def _dropout(call: TorchCall) -> Sequence[str]:
 
 
 def _slopes_by_channel(call: TorchCall) -> str:
-    rank, weight = len(call.shape()), call.tensor(1, "weight")
+    rank = len(call.shape())
+    weight = call.parameter("weight") or call.tensor(1, "weight")
     return call.piece.reshape(weight, (1, -1, *(1,) * (rank - 2))) if rank > 1 else weight
 
 
-@row("prelu", source="torch.nn.functional.prelu")
+@row("prelu", "PReLU", source="torch.nn.functional.prelu")
 def _prelu(call: TorchCall) -> Sequence[str]:
     return [call.add("PRelu", call.tensor(), _slopes_by_channel(call))]

@@ -128,6 +128,18 @@ class TorchCall:
         dtype = outputs[0].dtype.numpy if outputs and outputs[0].dtype else None
         return np.dtype(np.float32) if dtype is None else dtype
 
+    def recorded_sizes(self) -> tuple[int, ...]:
+        """The sizes of the first output, as they were recorded.
+
+        Raises:
+            NotTranslatedError: they were not.
+        """
+        outputs = self.piece.op.outputs
+        shape = outputs[0].shape if outputs else None
+        if shape is None or None in shape:
+            raise self.refused("has no recorded shape")
+        return tuple(int(size or 0) for size in shape)
+
     @property
     def working(self) -> np.dtype[Any]:
         """The type the call computes in: that of its output, or for one of another kind (an index,

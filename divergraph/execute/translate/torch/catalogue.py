@@ -10,6 +10,7 @@ from divergraph.execute.translate.torch import gradients_of_choices as gradients
 from divergraph.execute.translate.torch import indexing as indexing
 from divergraph.execute.translate.torch import losses as losses
 from divergraph.execute.translate.torch import matrices as matrices
+from divergraph.execute.translate.torch import modules as modules
 from divergraph.execute.translate.torch import normalising as normalising
 from divergraph.execute.translate.torch import recurrent as recurrent
 from divergraph.execute.translate.torch import reductions as reductions

@@ -27,7 +27,7 @@ def _pulled_back(call: TorchCall, matrices: Sequence[Array]) -> Sequence[str | N
     return call.gradients({"0": result})
 
 
-@row("interpolate.backward", "upsample.backward", source=_SOURCE)
+@row("interpolate.backward", "upsample.backward", "Upsample.backward", source=_SOURCE)
 def _interpolate_back(call: TorchCall) -> Sequence[str | None]:
     how = call.word(3, "mode", "nearest")
     if how not in ("nearest", *_NEIGHBOURS) or call.flag(6, "antialias"):
@@ -100,7 +100,8 @@ def _average_pool_back(call: TorchCall) -> Sequence[str | None]:
     return _pulled_back(call, matrices)
 
 
-@row("adaptive_avg_pool1d.backward", "adaptive_avg_pool2d.backward", source=_SOURCE)
+@row(*(f"{pool}{axes}d.backward" for pool in ("adaptive_avg_pool", "AdaptiveAvgPool", "AvgPool")
+       for axes in (1, 2, 3)), source=_SOURCE)  # fmt: skip
 def _adaptive_pool_back(call: TorchCall) -> Sequence[str | None]:
     matrices = []
     for outputs, read in zip(call.gradient_shape()[_BEGIN:], call.shape()[_BEGIN:], strict=True):

@@ -9,6 +9,8 @@ import numpy as np
 from divergraph.execute.translate.torch.call import TorchCall, row
 
 EPS = 1e-5
+USUAL_GROUPS = 32
+"""Of GroupNorm in most models, as its paper has them (Wu and He, 2018)."""
 """What layers add to a variance unless they are told otherwise."""
 _BEGIN = 2
 """The first axis behind batch and channels."""
@@ -120,16 +122,14 @@ def _batch_norm(call: TorchCall) -> Sequence[str]:
     ]
 
 
-@row("instance_norm", source="torch.nn.functional.instance_norm")
+@row("instance_norm", *(f"InstanceNorm{axes}d" for axes in (1, 2, 3)),
+     source="torch.nn.functional.instance_norm")  # fmt: skip
 def _instance_norm(call: TorchCall) -> Sequence[str]:
     if not call.flag(5, "use_input_stats", default=True):
         raise call.refused("takes what was seen before, of which the dump has only the end")
     axes = tuple(range(_BEGIN, len(call.shape())))
     result = normalised(call, call.tensor(), axes, call.number(7, "eps", EPS))[0]
-    weight, bias = (
-        _by_channel(call, call.find(at, name)) for at, name in ((3, "weight"), (4, "bias"))
-    )
-    return [_scaled(call, result, weight, bias)]
+    return [_scaled_by_channel(call, result, (3, 4))]
 
 
 @row("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", source="torch.nn.BatchNorm2d")
@@ -168,6 +168,15 @@ def _group_norm(call: TorchCall) -> Sequence[str]:
     return [result]
 
 
+@row("GroupNorm", source="torch.nn.GroupNorm")
+def _group_norm_module(call: TorchCall) -> Sequence[str]:
+    # The usual number of groups; golden's own output shows whether it is the right one.
+    channels = call.shape()[1]
+    groups = USUAL_GROUPS if channels % USUAL_GROUPS == 0 else 1
+    result, _, _ = _normalised_in_groups(call, groups)
+    return [result]
+
+
 @row("native_group_norm", source="aten::native_group_norm")
 def _native_group_norm(call: TorchCall) -> Sequence[str]:
     groups = call.integer(6, "group")
@@ -182,10 +191,16 @@ def _normalised_in_groups(call: TorchCall, groups: int) -> tuple[str, str, str]:
     value = call.piece.reshape(call.tensor(), (shape[0], groups, -1))
     result, root = normalised(call, value, (2,), call.number(4, "eps", EPS))
     result = call.piece.reshape(result, shape)
+    return _scaled_by_channel(call, result, (2, 3)), value, root
+
+
+def _scaled_by_channel(call: TorchCall, value: str, places: tuple[int, int]) -> str:
+    """*value* by the weight and plus the bias, arguments in these *places* or a module's own."""
     weight, bias = (
-        _by_channel(call, call.find(at, name)) for at, name in ((2, "weight"), (3, "bias"))
+        _by_channel(call, call.find(at, name) or call.parameter(name))
+        for at, name in zip(places, ("weight", "bias"), strict=True)
     )
-    return _scaled(call, result, weight, bias), value, root
+    return _scaled(call, value, weight, bias)
 
 
 @row("weight_norm", source="torch.nn.utils.parametrizations.weight_norm")

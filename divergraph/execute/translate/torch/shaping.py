@@ -30,20 +30,11 @@ def _copy(call: TorchCall) -> Sequence[str]:
     return [call.add("Expand", value, call.piece.ints(*call.shape()))]
 
 
-def _sizes(call: TorchCall) -> tuple[int, ...]:
-    """The sizes of the output, as it was recorded."""
-    outputs = call.piece.op.outputs
-    shape = outputs[0].shape if outputs else None
-    if shape is None or None in shape:
-        raise call.refused("has no recorded shape")
-    return tuple(int(size or 0) for size in shape)
-
-
 @row("reshape", "view", "flatten", "unflatten", "squeeze", "unsqueeze", "view_as", "reshape_as",
      "ravel", "Flatten", *spelled("squeeze", "unsqueeze")[1::2], source=_SOURCE)  # fmt: skip
 def _reshape(call: TorchCall) -> Sequence[str]:
     # A lost or exchanged axis is judged by the shape; what lies in memory stays as it is.
-    return [call.piece.reshape(call.tensor(), _sizes(call))]
+    return [call.piece.reshape(call.tensor(), call.recorded_sizes())]
 
 
 @row("permute", source="torch.permute")
@@ -79,7 +70,7 @@ def _movedim(call: TorchCall) -> Sequence[str]:
 
 @row("expand", "expand_as", "broadcast_to", source="torch.Tensor.expand")
 def _expand(call: TorchCall) -> Sequence[str]:
-    return [call.add("Expand", call.tensor(), call.piece.ints(*_sizes(call)))]
+    return [call.add("Expand", call.tensor(), call.piece.ints(*call.recorded_sizes()))]
 
 
 @row("repeat", "tile", source="torch.Tensor.repeat")
@@ -275,7 +266,7 @@ def _pad(call: TorchCall) -> Sequence[str]:
 
 @row("one_hot", source="torch.nn.functional.one_hot")
 def _one_hot(call: TorchCall) -> Sequence[str]:
-    depth = np.array(_sizes(call)[-1], np.int64)
+    depth = np.array(call.recorded_sizes()[-1], np.int64)
     return [call.add("OneHot", call.tensor(), depth, np.array([0, 1], np.int64), axis=-1)]
 
 
@@ -286,11 +277,11 @@ def _filled(call: TorchCall) -> Sequence[str]:
     keywords = {"full_like": "fill_value", "full": "fill_value", "scalar_tensor": "s"}
     keyword = keywords.get(call.type, "value")
     value = 1.0 if "ones" in call.type else call.number(at, keyword, 0.0)
-    return [call.piece.const(np.full(_sizes(call), value, call.result))]
+    return [call.piece.const(np.full(call.recorded_sizes(), value, call.result))]
 
 
 @row("arange", source="torch.arange")
 def _arange(call: TorchCall) -> Sequence[str]:
-    count = math.prod(_sizes(call))
+    count = math.prod(call.recorded_sizes())
     begin, step = call.number(None, "start", 0), call.number(None, "step", 1)
     return [call.piece.const((begin + step * np.arange(count)).astype(call.result))]

@@ -9,31 +9,32 @@ import numpy as np
 
 from divergraph.execute.translate.torch.call import TorchCall, row
 
-_BEGIN = 2
+BEGIN = 2
 """The first axis behind batch and channels."""
 
 
 def along_axes(call: TorchCall, values: Sequence[int]) -> tuple[int, ...]:
     """One number for each axis windows go along; one alone is for all of them."""
-    axes = len(call.shape()) - _BEGIN
+    axes = len(call.shape()) - BEGIN
     return tuple(values) if len(values) == axes else tuple(values) * axes
 
 
-def _need_batch(call: TorchCall, axes: int) -> None:
-    if len(call.shape()) != axes + _BEGIN:
+def need_batch(call: TorchCall, axes: int) -> None:
+    """Refuse a *call* whose first tensor has no batch and channels before so many *axes*."""
+    if len(call.shape()) != axes + BEGIN:
         raise call.refused("has no axis of a batch")
 
 
 @row("conv1d", "conv2d", "conv3d", source="torch.nn.functional.conv2d")
 def _conv(call: TorchCall) -> Sequence[str]:
-    _need_batch(call, int(call.type[4]))
+    need_batch(call, int(call.type[4]))
     return [_convolved(call, call.integer(6, "groups", 1), call.integers(5, "dilation", (1,)))]
 
 
 def _convolved(call: TorchCall, groups: int, dilation: Sequence[int]) -> str:
     word, dilations = call.argument(4, "padding"), along_axes(call, dilation)
     if word == "same":  # the odd one goes behind
-        kernel = call.shape(1, "weight")[_BEGIN:]
+        kernel = call.shape(1, "weight")[BEGIN:]
         reach = [(size - 1) * step for size, step in zip(kernel, dilations, strict=True)]
         pads = (*(size // 2 for size in reach), *(size - size // 2 for size in reach))
     else:
@@ -58,39 +59,10 @@ def _any_convolution(call: TorchCall) -> Sequence[str]:
     return [_transposed(call, call.integers(7, "output_padding", (0,)), groups, dilation)]
 
 
-@row("Conv1d", "Conv2d", "Conv3d", source="torch.nn.Conv2d")
-def _conv_module(call: TorchCall) -> Sequence[str]:
-    # Of a module the dump says neither strides nor padding. Those of a kernel that goes over the
-    # whole image are the usual ones; golden's own output shows whether they are the right ones.
-    _need_batch(call, int(call.type[4]))
-    name = "parameters.weight"
-    weight, image = call.shape(name, ""), call.shape()
-    outputs = call.piece.op.outputs
-    made = outputs[0].shape if outputs else None
-    if made is None or None in made or len(made) != len(image):
-        raise call.refused("has no recorded shape")
-    strides, pads = [], []
-    for size, out, kernel in zip(image[_BEGIN:], made[_BEGIN:], weight[_BEGIN:], strict=True):
-        stride = max(1, round(size / max(int(out or 1), 1)))
-        strides.append(stride)
-        pads.append(max(0, -(-((int(out or 1) - 1) * stride + kernel - size) // 2)))
-    return [
-        call.piece.add(
-            "Conv",
-            call.tensor(),
-            call.tensor(name, ""),
-            call.parameter("bias"),
-            strides=strides,
-            pads=pads * 2,
-            group=max(1, image[1] // weight[1]),
-        )
-    ]
-
-
 @row("conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
      source="torch.nn.functional.conv_transpose2d")  # fmt: skip
 def _conv_transpose(call: TorchCall) -> Sequence[str]:
-    _need_batch(call, int(call.type[len("conv_transpose")]))
+    need_batch(call, int(call.type[len("conv_transpose")]))
     padding, groups = call.integers(5, "output_padding", (0,)), call.integer(6, "groups", 1)
     return [_transposed(call, padding, groups, call.integers(7, "dilation", (1,)))]
 
@@ -123,7 +95,7 @@ def _window(call: TorchCall) -> dict[str, Any]:
 
 @row("max_pool1d", "max_pool2d", "max_pool3d", source="torch.nn.functional.max_pool2d")
 def _max_pool(call: TorchCall) -> Sequence[str]:
-    _need_batch(call, int(call.type[-2]))
+    need_batch(call, int(call.type[-2]))
     dilations = along_axes(call, call.integers(4, "dilation", (1,)))
     ceil_mode = int(call.flag(5, "ceil_mode"))
     return _largest(call, **_window(call), dilations=dilations, ceil_mode=ceil_mode)
@@ -136,7 +108,7 @@ def _largest(call: TorchCall, **window: Any) -> Sequence[str]:
 
 @row("avg_pool1d", "avg_pool2d", "avg_pool3d", source="torch.nn.functional.avg_pool2d")
 def _average_pool(call: TorchCall) -> Sequence[str]:
-    _need_batch(call, int(call.type[-2]))
+    need_batch(call, int(call.type[-2]))
     if call.argument(6, "divisor_override") is not None:
         raise call.refused("divides by another number")
     return [
@@ -151,15 +123,16 @@ def _average_pool(call: TorchCall) -> Sequence[str]:
 
 
 @row(*(f"adaptive_{kind}_pool{axes}d" for kind in ("avg", "max") for axes in (1, 2)),
+     *(f"Adaptive{kind}Pool{axes}d" for kind in ("Avg", "Max") for axes in (1, 2)),
      source="torch.nn.functional.adaptive_avg_pool2d")  # fmt: skip
 def _adaptive_pool(call: TorchCall) -> Sequence[str]:
-    axes = tuple(range(_BEGIN, len(call.shape())))
-    wanted = along_axes(call, call.integers(1, "output_size"))
-    images = call.shape()[_BEGIN:]
+    axes = tuple(range(BEGIN, len(call.shape())))
+    wanted = call.recorded_sizes()[BEGIN:]
+    images = call.shape()[BEGIN:]
     if any(size % max(out, 1) for size, out in zip(images, wanted, strict=True)):
         raise call.refused("has windows of several sizes")
     kernel = [size // max(out, 1) for size, out in zip(images, wanted, strict=True)]
-    if call.type.startswith("adaptive_max"):
+    if "max" in call.type.lower():
         return _largest(call, kernel_shape=kernel, strides=kernel)
     if all(out == 1 for out in wanted):
         return [call.reduced("ReduceMean", call.tensor(), axes, keep=True)]
@@ -176,13 +149,11 @@ _RESIZED = {
 """The mode of interpolate by the name of its operator in ATen."""
 
 
-@row("interpolate", "upsample", *_RESIZED, source="torch.nn.functional.interpolate")
+@row("interpolate", "upsample", "Upsample", *_RESIZED, source="torch.nn.functional.interpolate")
 def _interpolate(call: TorchCall) -> Sequence[str]:
     mode = _RESIZED.get(call.type) or call.word(3, "mode", "nearest")
     kinds = {"nearest": "nearest", "bilinear": "linear", "linear": "linear", "bicubic": "cubic"}
-    outputs = call.piece.op.outputs
-    made = outputs[0].shape if outputs else None
-    if mode not in kinds or call.flag(6, "antialias") or made is None or None in made:
+    if mode not in kinds or call.flag(6, "antialias"):
         raise call.refused(f"resizes by {mode}")
     is_cornered = call.flag(4, "align_corners")
     transform = "align_corners" if is_cornered else "pytorch_half_pixel"
@@ -192,7 +163,7 @@ def _interpolate(call: TorchCall) -> Sequence[str]:
             call.tensor(),
             None,
             None,
-            np.array(made, np.int64),
+            np.array(call.recorded_sizes(), np.int64),
             mode=kinds[mode],
             coordinate_transformation_mode="asymmetric" if mode == "nearest" else transform,
             nearest_mode="floor",
@@ -201,9 +172,9 @@ def _interpolate(call: TorchCall) -> Sequence[str]:
     ]
 
 
-@row("pixel_shuffle", source="torch.nn.functional.pixel_shuffle")
+@row("pixel_shuffle", "PixelShuffle", source="torch.nn.functional.pixel_shuffle")
 def _pixel_shuffle(call: TorchCall) -> Sequence[str]:
-    factor = call.integer(1, "upscale_factor")
+    factor = call.recorded_sizes()[-1] // max(call.shape()[-1], 1)
     return [call.add("DepthToSpace", call.tensor(), blocksize=factor, mode="CRD")]
 
 
@@ -212,7 +183,7 @@ def _unfold(call: TorchCall) -> Sequence[str]:
     outputs, rank = call.piece.op.outputs, len(call.shape())
     if outputs and outputs[0].shape is not None and len(outputs[0].shape) > rank:
         return [_framed(call)]
-    _need_batch(call, 2)
+    need_batch(call, 2)
     (height, width), dilation, pads, steps = (
         along_axes(call, call.integers(at, name, usual))
         for at, name, usual in (
