@@ -157,6 +157,7 @@ def test_dumps_written_since_the_comparison_are_told_of(
     assert shown["warnings"].count(said) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_runs_of_several_inputs_are_blamed_together(
     divergraph, kept, two_kept: Path, tmp_path: Path

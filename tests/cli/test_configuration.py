@@ -89,6 +89,7 @@ def test_doctor_says_where_settings_come_from(divergraph, configured, two_runs):
     assert "FAIL configuration" in broken.out
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_bash_completes_commands_options_values_and_runs(two_runs, tmp_path):
     program = tmp_path / "divergraph"

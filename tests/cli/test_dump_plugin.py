@@ -71,6 +71,7 @@ def model(tmp_path):
     return path
 
 
+@pytest.mark.thorough
 def test_a_made_up_format_is_read_everywhere(run, model, tmp_path):
     x = np.float32([[1, -2, 3]])
     write_halves(tmp_path / "feed", "x", x)

@@ -157,6 +157,7 @@ def test_an_input_that_was_written_in_place_is_no_input(tmp_path):
     assert found.not_covered == {"step": "its dumped input 0 is what it wrote there"}
 
 
+@pytest.mark.thorough
 def test_weights_of_an_offline_model_and_its_device_layouts(shared_data):
     """Its values up to the fault are those of TensorFlow, rounded; those behind it are made up."""
     dump = shared_data / "dumps" / "autoencoder_hh" / "npu_dump"
