@@ -283,10 +283,13 @@ _NO_QUESTION = {
     "it makes a run, a graph or a part; a form of the terminal and a job of the server start it": (
         *("analyse", "compare", "import", "submodel", "watch"),
     ),
+    "it reads tensors that are of no run: a page of a server and its job ask for their paths": (
+        "diff",
+    ),
     "it writes a file of a run; the run's page and HTTP offer the same file": ("export", "report"),
     "it runs something or reads files where they lie, named by their paths; a server reads only "
     "what runs were made of": (
-        *("capture", "convert", "demo", "detect", "diff", "dump-config", "dumps", "logs"),
+        *("capture", "convert", "demo", "detect", "dump-config", "dumps", "logs"),
         *("npu-dump", "npu-overflow", "open", "replay", "tf-dump", "verify"),
     ),
     "it changes the store; HTTP, pages and keys of the terminal do as well, where a role allows": (

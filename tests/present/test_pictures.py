@@ -65,7 +65,11 @@ def test_a_limit_is_counted_as_the_filter_does(
     demo_store: Path,
 ) -> None:
     with open_store(str(demo_store)) as store:
-        for metric, limit in (("cosine_similarity", 0.99), ("relative_euclidean_distance", 0.05)):
+        for metric, limit in (
+            ("cosine_similarity", 0.99),
+            ("relative_euclidean_distance", 0.05),
+            ("standard_deviation", 0.1),
+        ):
             curve = metric_curve(store, "fault", metric, [parse_filter("type:Conv2D*")])
             assert {curve.ids[at].count("Conv2D") > 0 for at in curve.numbers} == {True}
             whole = metric_curve(store, "fault", metric)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import click
@@ -21,6 +22,7 @@ from divergraph.cli.say import say_beside, say_json_parts, say_note
 from divergraph.cli.text import show_rows, show_runs
 from divergraph.jobs.stage_times import timed
 from divergraph.present.declared_answer import listed_op, ops_parts
+from divergraph.text.printable import printable
 from graphstore.model import Side
 
 
@@ -86,12 +88,17 @@ def ops_command(
 
 @click.command("delete")
 @click.argument("name")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask first, as a terminal is asked.")
 @common
-def delete_command(name: str, store: str | None, as_json: bool) -> None:
+def delete_command(name: str, yes: bool, store: str | None, as_json: bool) -> None:
     """Remove a run or imported graph from the store."""
+    from divergraph.ask.facts import find_run
     from divergraph.ask.memory.baselines import delete_entry
 
     with opened_to_read(store) as opened_store:
+        find_run(opened_store, name)  # what is not there is not asked about
+        if not yes and sys.stdin.isatty():
+            click.confirm(printable(f"delete {name} for good?"), abort=True, err=True)
         gone = delete_entry(opened_store, name)
     if as_json:
         print_json({"deleted": name, "baseline_of": None if gone is None else gone.model})

@@ -26,6 +26,7 @@ TOLD_METRICS = (
 """The metrics of one number, the most telling first."""
 PLOTTED: Mapping[str, str] = {
     **{metric.value: metric.label for metric in TOLD_METRICS},
+    Metric.STANDARD_DEVIATION.value: "std, device",  # what filters mean by this name
     **SPLIT_LABELS,
 }
 """What can be drawn along the execution order, with its name."""
@@ -97,6 +98,9 @@ def metric_curve(
 def _numbers_of(facts: Facts, metric: str) -> OptionalNumbers:
     if metric in SPLIT_LABELS:
         return facts.rows.split_number(metric)
+    if metric == Metric.STANDARD_DEVIATION:
+        spread = facts.rows.figure("device_std")
+        return OptionalNumbers(spread, ~np.isnan(spread))
     known = known_figures(facts.rows, Metric(metric))
     # The relative error of zeros is no trouble: it has no place beside NaN of a device.
     undefined = undefined_figures(facts.rows, Metric(metric))

@@ -6,6 +6,7 @@ server's own business.
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,10 +69,13 @@ JOB_COMMANDS: Mapping[str, JobCommand] = {
         ("run",),
         (f"--output={PART}",),  # in the folder of the job, where it is fetched
     ),
+    "diff": JobCommand(("device", "golden", "thresholds"), ("top", "tensor", "dtype", "shape")),
     "blame": JobCommand(
         (), ("run", "others", "top", "outputs", "exact", "memory"), about=("run", "others")
     ),
 }
+_YET_TO_COME = ("folder",)
+"""What is watched may be made later."""
 REPLACE = "replace_it"
 WRITING = frozenset(name for name, job_command in JOB_COMMANDS.items() if job_command.own)
 """Commands that write files into the folder they run in."""
@@ -131,12 +135,18 @@ def request_of(
         for name, value in options.items()
     }
     for name in allowed_texts.keys() & set(job_command.reads):
-        allowed_texts[name] = [str(place(text)) for text in allowed_texts[name]]
+        paths = [place(text) for text in allowed_texts[name]]
+        for path, text in zip(paths, allowed_texts[name], strict=True):
+            if name not in _YET_TO_COME and not _is_there(path):
+                where = f"{public_name(params[name])}: {text}"
+                raise InputError("there is no such file or folder", where=where)
+        allowed_texts[name] = [str(path) for path in paths]
     for name in allowed_texts.keys() & set(job_command.named):
         allowed_texts[name] = [_placed(text, place) for text in allowed_texts[name]]
     named: list[str] = []
     placed: list[str] = []
-    for name, texts in allowed_texts.items():
+    for name in filter(allowed_texts.__contains__, params):  # arguments in their order
+        texts = allowed_texts[name]
         (placed if isinstance(params[name], click.Argument) else named).extend(
             _words(params[name], texts)
         )
@@ -159,6 +169,11 @@ def paths_read(command: str, words: Sequence[str]) -> list[Path]:
         )
         paths += [Path(text) for text in texts if name in job_command.reads or not is_seed(text)]
     return paths
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is such a file or folder, or a checkpoint whose files begin like that."""
+    return path.exists() or any(path.parent.glob(f"{glob.escape(path.name)}.*"))
 
 
 def _placed(text: str, place: Callable[[str], Path]) -> str:

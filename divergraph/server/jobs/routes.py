@@ -105,8 +105,7 @@ class JobRoutes:
 
         def work(_cancellation: Cancellation) -> Response:
             job = self.table.job(request.path_params["job"])
-            path = self._folder / job.id / ANSWER
-            text = path.read_bytes() if job.state in _OVER and path.exists() else b""
+            text = self.printed(job)
             if not text:
                 raise NotDoneError(f"the job has no answer: it is {job.state.value}")
             return Response(text, media_type="application/json")
@@ -171,6 +170,11 @@ class JobRoutes:
             raise HTTPException(403, "it is somebody else's")
         self._runner.stop(job)
         return job
+
+    def printed(self, job: QueuedJob) -> bytes:
+        """What its command printed with ``--json``, once it is over."""
+        path = self._folder / job.id / ANSWER
+        return path.read_bytes() if job.state in _OVER and path.exists() else b""
 
     def told(self, job: QueuedJob) -> ToldProgress:
         """How far a job is; what was read of its file once is not read again."""

@@ -1,11 +1,12 @@
-"""Jobs: all of them, one with its progress, and the form that starts a comparison."""
+"""Jobs: all of them, one with its progress, and the forms that start one with files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -13,11 +14,14 @@ from starlette.responses import RedirectResponse, Response
 
 from divergraph.jobs.background.job_table import QueuedJob, QueuedState
 from divergraph.jobs.background.progress_file import ToldProgress
-from divergraph.server.answering import Answering, check_role
+from divergraph.present.declared_answer import AnswerTable
+from divergraph.server.answering import Answering, Endpoint, check_role
 from divergraph.server.jobs.requests import ANSWERED_BY_JOBS
 from divergraph.server.jobs.routes import JobRoutes
 from divergraph.server.jobs.shown_words import shown_words, subject
+from divergraph.server.pages.file_forms import FileForm, diff_table
 from divergraph.server.pages.links import Links
+from divergraph.server.pages.question_page import ROWS
 from divergraph.server.pages.rendering import Pages
 from divergraph.server.pages.root_files import listed_paths
 from divergraph.server.problems import problem_of
@@ -27,22 +31,17 @@ from divergraph.server.uploads.filled_form import FILE
 from divergraph.server.uploads.multipart import MEDIA_TYPE
 from divergraph.server.uploads.routes import UploadRoutes
 from graphstore.cancellation import Cancellation
-from graphstore.errors import DivergraphError, InputError
+from graphstore.errors import DivergraphError, InputError, UnknownNameError
+from graphstore.model import Verdict
 
-FIELDS = (
-    ("golden", "Golden model", True, "its file or folder: ONNX, TensorFlow, Caffe"),
-    ("golden-dump", "Golden dump", True, "the folder of its tensors"),
-    ("device", "Device model", True, "what the device ran: a graph or an offline model"),
-    ("device-dump", "Device dump", True, "the folder of its tensors"),
-    ("weights", "Weights", False, "if they are in a file of their own"),
-)
-"""The paths that the form asks for: option, label, whether it is needed, what is meant."""
 _SHOWN = 200
+_TOLD = 20
+"""Of so many runs of a job the page tells what came of them."""
 _Fault: TypeAlias = DivergraphError | HTTPException | OSError
 
 
 class JobPages:
-    """Answers ``/jobs``, what is below it, and ``/compare``."""
+    """Answers ``/jobs``, what is below it, and forms that begin one."""
 
     def __init__(
         self,
@@ -95,59 +94,87 @@ class JobPages:
 
         return await self._answering.beside.answer(request, work)
 
-    async def compare(self, request: Request) -> Response:
-        """The form; or, if it was sent, the page of the job that was begun."""
-        check_role(request, UserRole.ANALYST)
-        fields: dict[str, str] = {}
-        fault: _Fault | None = None
-        if request.method == "POST":
-            try:
-                await self._receive(request, fields)
-            except (InputError, HTTPException, OSError) as error:
-                fault = error
+    def form(self, form: FileForm) -> Endpoint:
+        """What answers with *form*; or, if it was sent, with the page of the job that was begun."""
 
-        def work(_cancellation: Cancellation) -> Response:
-            wrong = fault
-            if request.method == "POST" and wrong is None:
+        async def answer(request: Request) -> Response:
+            check_role(request, UserRole.ANALYST)
+            fields: dict[str, str] = {}
+            fault: _Fault | None = None
+            if request.method == "POST":
                 try:
-                    return self._begun(request, fields)
-                except (DivergraphError, HTTPException, OSError) as error:
-                    wrong = error
-            problem, status = _fault_text(wrong)
-            values = {
-                "fields": FIELDS,
-                "file": FILE,
-                "given": fields,
-                "problem": problem,
-                "roots": list(self._roots.named),
-                "anywhere": self._roots.folders is None,
-                "paths": listed_paths(self._roots),
-                "uploads": self._uploads.of_user(request.scope["user"]),
-            }
-            return self._pages.page(request, "compare.html", values, status)
+                    await self._receive(request, form, fields)
+                except (InputError, HTTPException, OSError) as error:
+                    fault = error
 
-        return await self._answering.beside.answer(request, work)
+            def work(_cancellation: Cancellation) -> Response:
+                return self._form_page(request, form, fields, fault)
 
-    async def _receive(self, request: Request, fields: dict[str, str]) -> None:
+            return await self._answering.beside.answer(request, work)
+
+        return answer
+
+    def _form_page(
+        self, request: Request, form: FileForm, fields: Mapping[str, str], fault: _Fault | None
+    ) -> Response:
+        if request.method == "POST" and fault is None:
+            try:
+                return self._begun(request, form, fields)
+            except (DivergraphError, HTTPException, OSError) as error:
+                fault = error
+        problem, status = _fault_text(fault)
+        values = {
+            "form": form,
+            "file": FILE,
+            "given": fields,
+            "problem": problem,
+            "roots": list(self._roots.named),
+            "anywhere": self._roots.folders is None,
+            "paths": listed_paths(self._roots),
+            "uploads": self._uploads.of_user(request.scope["user"]),
+        }
+        return self._pages.page(request, "compare.html", values, status)
+
+    async def _receive(self, request: Request, form: FileForm, fields: dict[str, str]) -> None:
         """Put the form's fields into *fields*; files that come with it become uploads."""
         seals = self._pages.seals
         if request.headers.get("content-type", "").startswith(MEDIA_TYPE):
-            fields_asked = [field[0] for field in FIELDS]
+            fields_asked = [field.name for field in form.paths]
             await self._uploads.form(request, fields_asked, partial(seals.check, request), fields)
         else:
             fields |= await seals.form(request, self._pages.settings.limits)
 
-    def _begun(self, request: Request, fields: Mapping[str, str]) -> Response:
+    def _begun(self, request: Request, form: FileForm, fields: Mapping[str, str]) -> Response:
         user: User = request.scope["user"]
         options = {name: text.strip() for name, text in fields.items() if text.strip()}
         if "name" in options:
             options["run"] = options.pop("name")
-        job = self._jobs.ask("compare", options, user)
+        job = self._jobs.ask(form.command, options, user)
         return RedirectResponse(Links.of(request).job(job.id), 303)
+
+    def _pairs(self, job: QueuedJob) -> AnswerTable | None:
+        """What a `diff` printed; a file of a job that is killed may be cut."""
+        text = self._jobs.printed(job) if job.command == "diff" else b""
+        return diff_table(json.loads(text)) if text and job.exit_code in (0, 1) else None
+
+    def _verdicts(self, kept: Sequence[str]) -> Mapping[str, MadeRun]:
+        """What came of those *kept* that are runs, and are still there."""
+        store, made = self._answering.store, dict[str, MadeRun]()
+        for name in kept[:_TOLD]:
+            try:
+                verdict, origins = store.run(name).verdict, store.origins(name)
+            except UnknownNameError:
+                continue
+            made[name] = MadeRun(verdict, origins[0].op if origins else "")
+        return made
 
     def _of_job(self, job: QueuedJob, progress: ToldProgress, user: User) -> dict[str, Any]:
         return {
             "job": job,
+            "verdicts": self._verdicts(progress.kept),
+            "pairs": self._pairs(job),
+            "rows": ROWS,
+            "nowhere": lambda *_: "",
             "told": replace(
                 progress,
                 problems=tuple((at, self._roots.told(text)) for at, text in progress.problems),
@@ -160,6 +187,13 @@ class JobPages:
             "may_stop": user.role.may(UserRole.ADMIN)
             or (user.role.may(UserRole.ANALYST) and user.name == job.owner),
         }
+
+
+class MadeRun(NamedTuple):
+    """What came of a run, and its first origin; "" without one."""
+
+    verdict: Verdict
+    origin: str
 
 
 def _fault_text(fault: _Fault | None) -> tuple[str, int]:

@@ -85,7 +85,7 @@ class Pages:
 def _section(request: Request) -> str:
     """Under which heading of the menu a page is."""
     first = request.url.path.split("/")[1]
-    return first if first in ("jobs", "compare") else "runs"
+    return {"jobs": "jobs", "compare": "compare", "diff": "compare"}.get(first, "runs")
 
 
 def asset(name: str) -> tuple[str, str]:

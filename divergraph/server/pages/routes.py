@@ -11,6 +11,7 @@ from divergraph.server.answering import Answering
 from divergraph.server.jobs.routes import JobRoutes
 from divergraph.server.login.people import KnownPeople
 from divergraph.server.pages.cypher_page import CypherPage
+from divergraph.server.pages.file_forms import COMPARE, DIFF
 from divergraph.server.pages.graph_page import ASKED, GraphPage
 from divergraph.server.pages.job_pages import JobPages
 from divergraph.server.pages.links import Links
@@ -78,7 +79,10 @@ def page_routes(
             Route("/jobs", job.all, methods=["GET"]),
             Route("/jobs/{job}", job.one, methods=["GET"]),
             Route("/jobs/{job}/stop", job.stop, methods=["POST"]),
-            Route("/compare", job.compare, methods=["GET", "POST"]),
+            *(
+                Route(f"/{form.command}", job.form(form), methods=["GET", "POST"])
+                for form in (COMPARE, DIFF)
+            ),
         ]
     return routes
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import closing
+from pathlib import Path
+
 import httpx
 import pytest
 from page_forms import seal_of
 
+from divergraph.api.diff import diff
+from divergraph.jobs.background.job_files import ANSWER, PROGRESS
 from divergraph.jobs.background.job_table import JobTable, QueuedState
+from divergraph.jobs.background.progress_file import ProgressFile
+from divergraph.present.diff_text import diff_json_text
 from divergraph.server.tokens import UserRole
 
 FORM = {
@@ -55,6 +63,7 @@ def test_a_comparison_is_queued_shown_and_stopped(own: httpx.Client, place) -> N
     [
         ({"golden": ""}, 400, "golden"),
         ({"golden": "/etc/passwd"}, 403, "paths start with a root: data:"),
+        ({"device": "data:nosuch"}, 400, "no such file or folder"),
         ({"device": "data:../../x"}, 403, "none of the server"),
         ({"oracle": "sh"}, 400, "no such option for a job"),
         ({"device-dump": "data:a\0b"}, 400, "a text, a number"),
@@ -69,6 +78,31 @@ def test_what_cannot_be_compared_is_told_in_the_form(
     assert said in page.text
     assert 'value="data:golden"' in page.text, "what was typed stays"
     assert own.get("/jobs").text.count("<tr>") == before
+
+
+def test_a_diff_is_a_table_on_the_page_of_its_job_the_worst_pair_first(
+    own: httpx.Client, place: Path
+) -> None:
+    answer = sent(own, "/diff", device="data:device", golden="data:golden")
+    assert answer.status_code == 303
+    way = answer.headers["location"]
+    job = way.rpartition("/")[2]
+    table = JobTable(place / "state" / "jobs.sqlite")
+    assert table.job(job).words[-2:] == (str(place / "device"), str(place / "golden"))
+    folder = place / "state" / "jobs" / job
+    folder.mkdir(parents=True, exist_ok=True)
+    compared = diff(place / "device", place / "golden")
+    text = "\n".join(diff_json_text(compared.result, compared.look))
+    (folder / ANSWER).write_text(text, encoding="utf-8")
+    with closing(ProgressFile(folder / PROGRESS)) as progress:
+        progress.kept("first")
+    table.change(job, QueuedState.ENDED, exit_code=1)
+    page = own.get(way).text
+    rows = re.findall("<tr><td>(.*?)</td><td>(.*?)</td>", page)
+    assert len(rows) == len(compared.pairs)
+    assert rows[0] == (compared.worst(1)[0].name, "fail")
+    assert str(place) not in page
+    assert 'class="verdict diverged"' in page, "what came of a run that a job kept"
 
 
 def test_a_job_of_somebody_else_is_not_stopped(team: httpx.Client, tokens, log_in) -> None:
