@@ -17,7 +17,13 @@ from functools import cached_property
 
 from divergraph.rootcause import calibration
 from divergraph.rootcause.arithmetic.candidates import ALIKE, likeliest_formats
-from divergraph.rootcause.arithmetic.contract import FULL, Combined, OperandFormat, all_sums
+from divergraph.rootcause.arithmetic.contract import (
+    FULL,
+    Combined,
+    OperandFormat,
+    all_sums,
+    readings,
+)
 from divergraph.rootcause.arithmetic.families import (
     Exactness,
     Family,
@@ -34,7 +40,7 @@ from divergraph.rootcause.groups.group_runs import GroupSample, Samples
 from divergraph.rootcause.groups.groups import SEVERAL, Group, sampled_groups
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.noise_floor import Emulation
-from divergraph.rootcause.values import same_shape
+from divergraph.rootcause.values import TINY, same_shape
 
 _MATCHED = 4
 """Ops that all scaled formats are tried on. Bounds cost."""
@@ -146,6 +152,7 @@ class OperandSearch:
                 kind: own
                 for kind, own in rests.items()
                 if are_shown(own, 1 if kind in confirmed else needed)
+                and (kind in confirmed or not _is_chance(own, few))
             }
             if not fitting:
                 break
@@ -218,6 +225,17 @@ def _unlike(samples: Iterable[GroupSample]) -> list[GroupSample]:
         *reversed(first.values()),
         *(sample for sample in by_size if sample is not first[sample.nbytes]),
     ]
+
+
+def _is_chance(rests: Iterable[float], samples: Iterable[GroupSample]) -> bool:
+    """Whether one of all formats there are leaves these shares of the errors of *samples* by chance
+    as well: of errors in n values a direction at random leaves a share s with the odds s^(n - 1).
+    """
+    chance = math.log((len(readings()) + 1) ** 2 * (len(all_sums()) + 1))
+    for rest, sample in zip(rests, samples, strict=True):
+        if rest <= calibration.OPERANDS_REST:
+            chance += (sample.reference.size - 1) * math.log(max(rest, TINY))
+    return chance > math.log(calibration.FALSE_ALARMS)
 
 
 def are_shown(rests: Iterable[float], needed: int) -> bool:
