@@ -151,7 +151,9 @@ class _EqualInputs:
 def _golden_of_another(data: RunData) -> str:
     """What to say if golden's values are not what the golden model makes of its inputs, while the
     device's are: an error that no op introduces and no input brings is golden's own."""
-    outputs = [item for item in data.comparisons if item.io is TensorIO.OUTPUT]
+    outputs = [
+        item for item in data.comparisons if item.io is TensorIO.OUTPUT and not item.misshapen
+    ]
     splits = [(item, split) for item in outputs if (split := _known(item.split)) is not None]
     exact = [(item, split) for item, split in splits if split.introduced <= split.floor]
     is_fed_otherwise = data.run.verdict is Verdict.INPUTS_DIFFER or data.run.analysis.mismatches

@@ -28,7 +28,7 @@ from divergraph.thresholds.recorded.cause_labels import (
     WEIGHT,
 )
 from divergraph.thresholds.recorded.judgement import RecordedJudgement
-from divergraph.thresholds.recorded.scaled_reductions import scaled_reductions
+from divergraph.thresholds.recorded.scaled_reductions import multiplied_addends, scaled_reductions
 from divergraph.thresholds.starts import calls_by_limits, owners_around
 from divergraph.thresholds.verdicts import describe_origins
 from graphstore.contract import RunData
@@ -78,9 +78,9 @@ def with_calls_judged(data: RunData, splits: Mapping[TensorRef, ErrorSplit]) -> 
     }
     blamed -= _followers(data.device, blamed)
     if not blamed:
-        scaled = tuple(scaled_reductions(pairs))
-        recorded = replace(recorded, findings=(*recorded.findings, *scaled))
-        blamed = {finding.op for finding in scaled}
+        unsummed = (*scaled_reductions(pairs), *multiplied_addends(pairs))
+        recorded = replace(recorded, findings=(*recorded.findings, *unsummed))
+        blamed = {finding.op for finding in unsummed}
     ordered = sorted(blamed, key=places.__getitem__)
     causes = _with_ranks(data, _causes(data, pairs, recorded, ordered))
     alike = _alike(ordered, pairs, causes)

@@ -119,7 +119,7 @@ class _Search:
             if follows:  # the device went on with what the original op refuses
                 self.unrun[output] = _behind(group)
         elif without_ones(reference.shape) == without_ones(device.shape):
-            if follows:
+            if follows or run.recorded:  # a recorded call is run on what it read, of any shape
                 self.follow[output] = group
         elif follows:
             self.unrun[output] = _behind(group)

@@ -161,10 +161,20 @@ def _by_thresholds(data: RunData, note: str, unlike: UnlikeWeights | None = None
     return replace(found, run=replace(found.run, blame=RunBlame(Blamed.NOT_KNOWN, weights)))
 
 
+def _of_wrong_shape(data: RunData, splits: Splits) -> set[TensorRef]:
+    """The outputs of another shape than golden's that are wrong. A recorded call may have read more
+    rows than golden's, as experts are sent, and what it makes of these is judged by itself."""
+    return {
+        ref
+        for ref in splits.misshapen
+        if not is_recorded(data) or splits.by_output[ref].guilt is Guilt.GUILTY
+    }
+
+
 def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
     """*data* with the origins, suspects, states and verdict that follow from *splits*."""
     arrays = graph_arrays(data.device)
-    data = with_shapes_measured(data, splits.misshapen)
+    data = with_shapes_measured(data, _of_wrong_shape(data, splits))
     sources = {
         ref
         for ref, group in splits.groups.items()

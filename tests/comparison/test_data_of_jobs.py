@@ -161,14 +161,21 @@ def test_values_in_another_order(values, expected, tmp_path):
     assert is_reordered(*(dumped(each, tmp_path) for each in (TABLE, values))) is expected
 
 
+def chosen(near: float) -> list[Call]:
+    """What chooses between numbers that lie *near* to each other."""
+    scores = np.array([[1.0, 1.0 + near], [3.0, 1.0]], np.float32)
+    return [
+        ("Torch.neg.0.forward", [-scores], {}, [scores]),
+        ("Torch.argmax.0.forward", [scores, -1], {}, [scores.argmax(-1)]),
+    ]
+
+
 def optimised(near: float, gradient: Array) -> list[Call]:
     """What chooses between numbers that lie *near* to each other, and a step with a *gradient* that
     no recorded call made."""
-    scores = np.array([[1.0, 1.0 + near], [3.0, 1.0]], np.float32)
     before = TABLE / 8
     return [
-        ("Torch.mul.0.forward", [scores / 2, 2], {}, [scores]),
-        ("Torch.argmax.0.forward", [scores, -1], {}, [scores.argmax(-1)]),
+        *chosen(near),
         (
             "Tensor.lerp_.0.forward",
             [before, gradient, 0.25],
@@ -218,18 +225,16 @@ def test_a_stage_that_reads_no_words_has_its_micro_batches_in_their_order(tmp_pa
 @pytest.mark.parametrize("near", [-1e-7, 1e-7])
 def test_rows_that_an_exchange_gives_back_follow_what_was_chosen_before(tmp_path, near):
     """Behind another choice they are put in another order, which is no fault of who reads them."""
-    scores = np.array([[1.0, 1.0 + near], [3.0, 1.0]], np.float32)
     rows = [
         np.random.default_rng(rank).standard_normal((4, 8)).astype(np.float32) for rank in (7, 8)
     ]
     received = [np.concatenate([own[2 * rank : 2 * rank + 2] for own in rows]) for rank in (0, 1)]
 
-    def calls(rank: int, scores: Array) -> list[Call]:
-        order = [0, 2, 1, 3] if scores.argmax(-1)[0] else [2, 0, 3, 1]
+    def calls(rank: int, near: float) -> list[Call]:
+        order = [0, 2, 1, 3] if near > 0 else [2, 0, 3, 1]
         sizes, read = [2, 2], received[rank][order]
         return [
-            ("Torch.mul.0.forward", [scores / 2, 2], {}, [scores]),
-            ("Torch.argmax.0.forward", [scores, -1], {}, [scores.argmax(-1)]),
+            *chosen(near),
             ("Torch.mul.1.forward", [rows[rank] / 2, 2], {}, [rows[rank]]),
             (
                 "Distributed.all_to_all_single.0.forward",
@@ -240,8 +245,56 @@ def test_rows_that_an_exchange_gives_back_follow_what_was_chosen_before(tmp_path
             ("Torch.mul.2.forward", [read, 3], {}, [read * 3]),
         ]
 
-    usual = np.array([[1.0, 1.0 + 1e-7], [3.0, 1.0]], np.float32)
-    for side, own in (("golden", usual), ("device", scores)):
+    for side, own in (("golden", 1e-7), ("device", near)):
         write_ranks(tmp_path / side / "step0", {rank: calls(rank, own) for rank in (0, 1)})
     run = dg.compare(tmp_path / "golden", None, tmp_path / "device", None)
     assert run.verdict in (Verdict.CLEAN, Verdict.WITHIN_ROUNDING)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_an_exchange_of_other_rows_is_run_again_on_what_ranks_gave(tmp_path, lost):
+    """Behind another choice golden has other rows, and not as many."""
+    for side, near, given in (("golden", 1e-7, (1, 3)), ("device", -1e-7, (3, 2))):
+        ranks = [[*chosen(near), *calls] for calls in exchange(*given)]
+        if lost and side == "device":
+            ranks[1][-1][3][0][:1] = 0
+        write_ranks(tmp_path / side / "step0", dict(enumerate(ranks)))
+    run = dg.compare(tmp_path / "golden", None, tmp_path / "device", None)
+    assert [origin.op for origin in run.data.origins] == (
+        ["ranks0-1/Distributed.all_to_all_single.0.forward"] if lost else []
+    )
+    assert not lost or "all zero" in run.data.origins[0].cause
+
+
+@pytest.mark.parametrize("summed", [True, False])
+def test_ranks_that_multiply_means_over_their_own_words_lack_a_sum(tmp_path, summed):
+    """As in the loss that balances experts: no sum over ranks of such products is golden's."""
+    words = np.random.default_rng(8).integers(0, 4, (4, 3))
+    x = TABLE[words]
+    mean = x.mean(0)
+    whole = "Module.balance.Balance.forward.0"
+    inside = ("Torch.mean.0", "Torch.abs.0", "Torch.mean.1", "Torch.div.0", "Torch.mul.0")
+    reduction = "Distributed.all_reduce.0.forward"
+
+    def calls(part: slice, count: int) -> list[Call]:
+        own, own_size = x[part].mean(0), np.abs(x[part]).mean(0)
+        factor = mean if summed else own
+        made: list[Call] = [
+            ("Functional.embedding.0.forward", [words[part], TABLE], {}, [x[part]]),
+            ("Torch.mean.0.forward", [x[part], 0], {}, [own]),
+            ("Torch.abs.0.forward", [x[part]], {}, [np.abs(x[part])]),
+            ("Torch.mean.1.forward", [np.abs(x[part]), 0], {}, [own_size]),
+            (reduction, [own], {}, [mean * count]),
+            ("Torch.div.0.forward", [mean * count, count], {}, [mean]),
+            ("Torch.mul.0.forward", [factor, own_size], {}, [factor * own_size]),
+            (whole, [x[part]], {}, [x[part]]),
+        ]
+        return made if summed and count > 1 else [*made[:4], *made[6:]]
+
+    owned = {f"{name}.forward": whole for name in inside} | {reduction: whole}
+    write_ranks(tmp_path / "golden" / "step0", {0: calls(slice(4), 1)}, owned)
+    device = {rank: calls(slice(2 * rank, 2 * rank + 2), 2) for rank in (0, 1)}
+    write_ranks(tmp_path / "device" / "step0", device, owned)
+    origins = dg.compare(tmp_path / "golden", None, tmp_path / "device", None).data.origins
+    assert [origin.op for origin in origins] == ([] if summed else [f"rank0/{whole}"])
+    assert summed or "rank0/Torch.mul.0.forward multiplies" in origins[0].cause

@@ -15,9 +15,12 @@ Call = tuple[str, Sequence[Any], Mapping[str, Any], Sequence[Any]]
 """A call's name, its arguments, its keywords, and what the dump has as its output."""
 
 
-def write_ranks(step: Path, ranks: Mapping[int, Sequence[Call]]) -> Path:
+def write_ranks(
+    step: Path, ranks: Mapping[int, Sequence[Call]], inside: Mapping[str, str] | None = None
+) -> Path:
     """Write the calls of each rank below *step*, which is given back. A number is an argument of
-    that value, a tuple a group of ranks, a dictionary a message of a batch."""
+    that value, a tuple a group of ranks, a dictionary a message of a batch. *inside* has calls that
+    a module makes, with the name of its call."""
     for rank, calls in ranks.items():
         folder = step / f"rank{rank}"
         (folder / "dump_tensor_data").mkdir(parents=True)
@@ -38,7 +41,9 @@ def write_ranks(step: Path, ranks: Mapping[int, Sequence[Call]]) -> Path:
             }
         head = {"task": "tensor", "level": "mix", "framework": "pytorch", "data": data}
         (folder / "dump.json").write_text(json.dumps(head))
-        (folder / "construct.json").write_text(json.dumps(dict.fromkeys(data)))
+        (folder / "construct.json").write_text(
+            json.dumps({**dict.fromkeys(data), **(inside or {})})
+        )
     return step
 
 

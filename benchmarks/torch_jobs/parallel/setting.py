@@ -39,7 +39,7 @@ class Setting:
 
     @property
     def blocks(self) -> int:
-        return max(2 + self.seed % 2, self.stages)
+        return 4 if self.kind == "stages" else 2 + self.seed % 2
 
     @property
     def words(self) -> int:

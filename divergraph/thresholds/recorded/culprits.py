@@ -408,8 +408,9 @@ class _Search:
         return source if is_reduction and other_calls(self._pairs, op, inside=False)[0] else None
 
     def _unsummed(self, op: Op, item: Comparison) -> str:
-        """That a call of a job reads what a rank gives, and golden something else: a sum."""
-        ref = op.inputs[item.port] if RANK in op.attrs else None
+        """That a call of a job reads what a rank gives, and golden something else, by more than
+        rounding: a sum."""
+        ref = op.inputs[item.port] if RANK in op.attrs and item.over else None
         source = None if ref is None else ref.producer
         all_outputs = self._pairs.outputs.get(source.op, ()) if source is not None else ()
         outputs = [each for each in all_outputs if source and each.port == source.port]

@@ -1,5 +1,5 @@
-"""Reductions over ranks that give golden's tensor times their number: a sum where golden has the
-mean, or the mean where it has the sum. They are right by their own definition."""
+"""Sums over ranks that differ from golden's though every call is right by its own definition: where
+golden has the mean, of which it has the sum, or that are missing before a product."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from divergraph.execute.translate.torch.received import REDUCED
 from divergraph.text.words import counted
 from divergraph.thresholds.recorded.call_pairs import CallPairs
 from divergraph.thresholds.recorded.cause_labels import REDUCTION
-from graphstore.model import Comparison, Finding, FindingKind, Op, TensorIO
-from importers.msprobe.job_names import RANKS
+from graphstore.model import Comparison, Finding, FindingKind, Op, Reason, TensorIO
+from importers.msprobe.job_names import RANK, RANKS
 
+_PRODUCTS = ("__mul__", "__rmul__", "__imul__", "mul", "mul_", "multiply")
 _PARALLEL = 0.95
 """The cosine from which a gradient in 16 bits is golden's times a number."""
 _NEAR = 0.1
@@ -58,3 +59,38 @@ def _ratio(item: Comparison) -> float:
     figures = item.figures
     grows = figures is None or figures.device.std >= figures.golden.std
     return larger if grows else smaller
+
+
+def multiplied_addends(pairs: CallPairs) -> Iterator[Finding]:
+    """That ranks of the device multiply two addends, at the first module that does. A product of
+    sums is no sum of products: unlike what other calls make of addends, that is never golden's.
+
+    Nothing such a call reads or makes is compared, so what is named is the module around it.
+    """
+    products = [
+        (op, around)
+        for op in pairs.device.ops
+        if RANK in op.attrs and op.type in _PRODUCTS and _reads_addends(pairs, op)
+        if (around := next((each for each in pairs.around(op.id) if _is_made(pairs, each)), ""))
+    ]
+    for op, around in products[:1]:
+        others = f", at {counted(len(products) - 1, 'more call')} likewise" if products[1:] else ""
+        sentence = (
+            f"{op.name} multiplies two tensors that are sums over ranks in golden, and this rank "
+            f"has its addend of each{others}: a sum over ranks (all_reduce) of one is missing"
+        )
+        yield Finding(FindingKind.CAUSE, REDUCTION, sentence, around, TensorIO.OUTPUT, 0, 0.9)
+
+
+def _reads_addends(pairs: CallPairs, op: Op) -> bool:
+    addends = {
+        op.inputs[item.port]
+        for item in pairs.inputs.get(op.id, ())
+        if item.reason is Reason.ADDEND and item.port < len(op.inputs)
+    }
+    return len(addends) > 1
+
+
+def _is_made(pairs: CallPairs, op: str) -> bool:
+    """Whether what *op* makes was compared."""
+    return any(item.compared for item in pairs.outputs.get(op, ()))
