@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
 from graphstore.gc_paused import gc_paused
-from graphstore.model import AttrValue, DumpTensorRef, ModelGraph, Op, TensorIO
-from importers.dumps.index import DumpIndex, Gathering, TensorKey, of_no_op
+from graphstore.model import AttrValue, DumpTensorRef, ModelGraph, Op, Reason, TensorIO
+from importers.dumps.index import DumpIndex, DumpProblem, Gathering, TensorKey, of_no_op
 from importers.dumps.msprobe.index import (
     DUMP,
     Entry,
@@ -21,9 +21,15 @@ from importers.dumps.msprobe.index import (
     tensors_of_op,
 )
 from importers.msprobe.calls import INFERRED, call_of
+from importers.msprobe.collectives import BATCH, JOINED, RECEIVES, SENDS
 from importers.msprobe.graph import ARGUMENTS
 from importers.msprobe.job import rank_folders
-from importers.msprobe.job_names import CALLS, RANKS, in_rank, split_place
+from importers.msprobe.job_names import CALLS, RANKS, TARGET, in_rank, rank_of_output, split_place
+
+_Ends: TypeAlias = tuple[str, str, str]
+"""The shape of a tensor, its least and its largest value, as texts: NaN is itself there."""
+_DO_NOT_WAIT = tuple(f"{JOINED}{name}" for name in (SENDS[1], RECEIVES[1], BATCH))
+"""Messages whose receiver goes on before they have come."""
 
 
 def scan_job(step: Path, graph: ModelGraph) -> DumpIndex:
@@ -36,6 +42,9 @@ def scan_job(step: Path, graph: ModelGraph) -> DumpIndex:
     between = between_ranks(graph)
     gathered = Gathering()
     missing: list[str] = []
+    messages = [op for op in graph.ops if op.type in _DO_NOT_WAIT]
+    ends: dict[TensorKey, _Ends] = {}
+    read: dict[int, set[_Ends]] = defaultdict(set)
     with gc_paused():
         for rank, folder in rank_folders(step).items():
             path = folder / DUMP
@@ -46,12 +55,43 @@ def scan_job(step: Path, graph: ModelGraph) -> DumpIndex:
                 if op is not None:
                     gather_tensors(gathered, path, tensors_of_op(op, entry))
                 elif (rank, name) in between:
-                    keys = between[rank, name]
-                    gather_tensors(gathered, path, _tensors_between(keys, name, entry))
+                    tensors = list(_tensors_between(between[rank, name], name, entry))
+                    gather_tensors(gathered, path, tensors)
+                    own = {key: _ends(leaf) for key, leaf in tensors if messages}
+                    ends.update(own)
+                    read[rank].update(own[key] for key in own if key[1] is TensorIO.INPUT)
                 else:
                     missing.append(in_rank(rank, name))
+                if messages and (rank, name) not in between:
+                    read[rank].update(map(_ends, tensors_of(name, entry, TensorIO.INPUT)))
+    for op in messages:
+        _leave_out_early(gathered, op, ends, read)
     gathered.tensors.update(_of_inferred(graph, gathered.tensors))
     return gathered.index(notes=(of_no_op(missing, "call"),) if missing else ())
+
+
+def _ends(leaf: Entry) -> _Ends:
+    return str(leaf.get("shape")), str(leaf.get("Min")), str(leaf.get("Max"))
+
+
+def _leave_out_early(
+    gathered: Gathering,
+    message: Op,
+    ends: Mapping[TensorKey, _Ends],
+    read: Mapping[int, Container[_Ends]],
+) -> None:
+    """Leave out what a rank received if it was dumped before it came, as calls that do not wait
+    allow: it is not what was sent, and nothing of the rank reads it."""
+    sent = ends.get((message.id, TensorIO.INPUT, 0))
+    for output in message.makes:
+        key = message.id, TensorIO.OUTPUT, output.port
+        received, rank = ends.get(key), rank_of_output(message, output.port)
+        if rank != message.attrs.get(TARGET) or received in (None, sent):
+            continue
+        ref = None if received in read[rank] else gathered.tensors.pop(key, None)
+        if ref is not None:
+            why = "it was dumped before it had come: no call of the rank reads it"
+            gathered.problems.append(DumpProblem(ref.path, *key, Reason.UNREADABLE_DUMP, why))
 
 
 def scan_rank(folder: Path, graph: ModelGraph) -> DumpIndex:

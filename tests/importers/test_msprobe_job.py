@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from graphstore.model import TensorIO
 from importers.msprobe.importer import MsprobeImporter
 from importers.msprobe.job_index import scan_job
 from importers.msprobe.job_names import CALLS, RANK, RANKS
@@ -162,6 +163,27 @@ def test_messages_of_a_ring_are_ops_of_two_ranks(tmp_path):
         op.takes[0].op.partition("/")[0]: op.attrs[RANK] for op in graph.ops if RANK in op.attrs
     }
     assert readers == {"ranks2>0": 0, "ranks0>1": 1, "ranks1>2": 2}
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_what_was_dumped_before_it_had_come_is_left_out(tmp_path, is_read):
+    """Calls that do not wait may be dumped so: then no call reads what the dump has."""
+    sent, dumped = values(0), values(5)
+
+    def batch(before: dict, after: dict) -> tuple:
+        return "Distributed.batch_isend_irecv.0.forward", [[before]], {}, [[after]]
+
+    given = {"tensor": sent, "op": "isend", "peer": 1, "tag": 0}
+    came = {"tensor": dumped, "op": "irecv", "peer": 0, "tag": 0}
+    reader = doubled(0, dumped if is_read else sent)
+    step = write_ranks(
+        tmp_path / "step0",
+        {0: [batch(given, given)], 1: [batch({**came, "tensor": 0 * sent}, came), reader]},
+    )
+    index = scan_job(step, READ(step))
+    message = [key for key in index.tensors if "0>1/" in key[0] and key[1] is TensorIO.OUTPUT]
+    assert len(message) == 1 + is_read  # what was sent is there as well
+    assert len(index.problems) == (not is_read)
 
 
 def test_a_receiver_comes_behind_its_sender(tmp_path):
