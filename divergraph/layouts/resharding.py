@@ -465,11 +465,17 @@ def _size(runs: Runs) -> int:
 
 
 def _gathered_orders(share: AxisShare, length: int) -> list[Runs]:
-    """The orders of *length* places as all ranks have them one after another, where a rank has this
-    *share*: those of the rules that say so, without the order of golden itself."""
+    """The orders of *length* places where a rank has this *share*: as all ranks have them one after
+    another, and as they come to it by a ring, from itself on; those of the rules that say so,
+    without the order of golden itself."""
     own = share.of(length)
     every = [list(rule.parts(length, _size(own))) for rule in rules()] if own is not None else []
-    orders = [tuple(run for part in parts for run in part) for parts in every if own in parts]
+    fitting = [(parts, parts.index(own)) for parts in every if own is not None and own in parts]
+    by_turns = [parts[at::-1] + parts[:at:-1] for parts, at in fitting]
+    orders = [
+        tuple(run for part in parts for run in part)
+        for parts in (*(parts for parts, _ in fitting), *by_turns)
+    ]
     return [order for order in orders if list(order) != sorted(order)]
 
 

@@ -298,3 +298,26 @@ def test_ranks_that_multiply_means_over_their_own_words_lack_a_sum(tmp_path, sum
     origins = dg.compare(tmp_path / "golden", None, tmp_path / "device", None).data.origins
     assert [origin.op for origin in origins] == ([] if summed else [f"rank0/{whole}"])
     assert summed or "rank0/Torch.mul.0.forward multiplies" in origins[0].cause
+
+
+def test_scores_of_keys_that_came_by_a_ring_are_in_the_order_of_turns(tmp_path):
+    """Each rank has those of its own keys first."""
+    words = np.random.default_rng(9).integers(0, 4, (2, 4))
+    x = TABLE[words]
+    scores = np.random.default_rng(10).standard_normal((2, 4, 4)).astype(np.float32)
+
+    def calls(places: slice, keys: list[int]) -> list[Call]:
+        own = scores[:, places][..., keys]
+        weights = np.exp(own) / np.exp(own).sum(-1, keepdims=True)
+        return [
+            ("Functional.embedding.0.forward", [words[:, places], TABLE], {}, [x[:, places]]),
+            ("Torch.softmax.0.forward", [own, -1], {}, [weights]),
+        ]
+
+    write_ranks(tmp_path / "golden" / "step0", {0: calls(slice(4), [0, 1, 2, 3])})
+    device = {0: calls(slice(2), [0, 1, 2, 3]), 1: calls(slice(2, 4), [2, 3, 0, 1])}
+    write_ranks(tmp_path / "device" / "step0", device)
+    run = dg.compare(tmp_path / "golden", None, tmp_path / "device", None)
+    assert run.verdict is Verdict.CLEAN
+    read = [each for each in run.data.comparisons if "softmax" in each.op]
+    assert all(each.compared for each in read)
