@@ -77,7 +77,7 @@ def with_calls_judged(data: RunData, splits: Mapping[TensorRef, ErrorSplit]) -> 
         if places[op] < first and (op not in reran or _is_fed_otherwise(pairs.ops[op], labels))
     }
     blamed -= _followers(data.device, blamed)
-    if not blamed and any(item.over for item in data.comparisons):
+    if not blamed:
         unsummed = (*scaled_reductions(pairs), *multiplied_addends(pairs))
         recorded = replace(recorded, findings=(*recorded.findings, *unsummed))
         blamed = {finding.op for finding in unsummed}
