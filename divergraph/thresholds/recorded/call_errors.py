@@ -86,9 +86,9 @@ class CallErrors:
         return error.over(before, item.failed) / gain(op, item, read)
 
     def arrival_times(self, item: Comparison, before: Error, *, is_recorded: bool) -> float:
-        """How many times the error *before* an input is off. On a way back of which not all
-        *is_recorded* something may have chosen, as a ReLU does, unless the input is golden's times
-        a number."""
+        """How many times the error *before* an input is off. Where what made it was not recorded on
+        the way back, that may have chosen, as a ReLU does; but no choice makes an input golden's
+        times a number."""
         error = self.of(item)
         if error is None:
             return 0.0

@@ -61,16 +61,15 @@ class CallPairs:
         return isinstance(ports, tuple) and item.port in ports
 
     def as_computed(self) -> list[Op]:
-        """The device calls, those that are gradients of parameters behind the way back of their
-        module, which reads what they follow from: a dump may list them before it."""
+        """The device calls in their order, but for gradients of parameters: these stand behind the
+        way back of their module, which reads what they follow from. A dump lists some before it."""
         places = {op.name: place for place, op in enumerate(self.device.ops)}
 
         def place(op: Op) -> tuple[int, bool]:
             name, own = CallName.of(op.name), places[op.name]
             if name.way != "parameters_grad":
                 return own, False
-            ways_back = [CallName.of(before).backward for before in name.before]
-            return max((places.get(each, own) for each in ways_back), default=own), True
+            return max((places.get(before, own) for before in name.before), default=own), True
 
         return sorted(self.device.ops, key=place)
 
