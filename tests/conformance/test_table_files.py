@@ -150,9 +150,11 @@ def test_a_view_of_a_large_run_has_the_tables_a_query_names(
         few = store.query(text, QueryParameters(), "first")
         (view,) = views(root)
         assert "+" in view.parent.name
-        whole = store.query(f"{text} UNION ALL {text}", QueryParameters(), "first")
-        # Of a union Cypher promises no order.
-        assert sorted(whole.rows) == sorted(few.rows * 2)
+        whole = store.query(text.replace("o:Op", "o"), QueryParameters(), "first")
+        assert whole.rows == few.rows
+        # The parts of a union are run side by side, in no promised order.
+        twice = store.query(f"{text} UNION ALL {text}", QueryParameters(), "first")
+        assert sorted(twice.rows) == sorted(few.rows * 2)
         assert len(few.rows) == len(store.comparisons("first"))
         assert store.info().pending == ()
         store.delete("first")
