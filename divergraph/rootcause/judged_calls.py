@@ -28,7 +28,7 @@ from divergraph.thresholds.recorded.cause_labels import (
     WEIGHT,
 )
 from divergraph.thresholds.recorded.judgement import RecordedJudgement
-from divergraph.thresholds.recorded.scaled_reductions import multiplied_addends, scaled_reductions
+from divergraph.thresholds.recorded.sums_over_ranks import multiplied_addends, scaled_reductions
 from divergraph.thresholds.starts import calls_by_limits, owners_around
 from divergraph.thresholds.verdicts import describe_origins
 from graphstore.contract import RunData

@@ -1,16 +1,9 @@
-"""The forms that ask for files and begin a job with them, and the answer of a `diff` as a table."""
+"""The forms that ask for files and begin a job with them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-from divergraph.present.declared_answer import AnswerTable
-from divergraph.text.numbers import short
-from divergraph.text.words import shape_text
-from graphstore.model import Level, Metric
+from typing import NamedTuple
 
 
 class PathField(NamedTuple):
@@ -68,31 +61,3 @@ DIFF = FileForm(
         TextField("shape", "Shape of raw files", "as 1,3,224,224"),
     ),
 )
-_SHOWN = (
-    Metric.COSINE_SIMILARITY,
-    Metric.RELATIVE_EUCLIDEAN_DISTANCE,
-    Metric.MAX_ABSOLUTE_ERROR,
-)
-_WORST_FIRST = (Level.FAIL.value, Level.WARN.value, None, Level.PASS.value)
-
-
-def diff_table(answer: Mapping[str, Any]) -> AnswerTable:
-    """The pairs of what ``diff --json`` printed, the worst first."""
-
-    def rank(pair: Mapping[str, Any]) -> tuple[int, float]:
-        error = (pair["metrics"] or {}).get(Metric.RELATIVE_EUCLIDEAN_DISTANCE.value)
-        # null where values that are not finite stand behind it
-        return _WORST_FIRST.index(pair["level"]), -math.inf if error is None else -error
-
-    pairs = sorted(answer["pairs"], key=rank)
-    names = ("tensor", "level", *(metric.label for metric in _SHOWN), "shape", "why")
-    return AnswerTable("pairs", names, list(map(_cells, pairs)), (0,) * len(pairs), frozenset())
-
-
-def _cells(pair: Mapping[str, Any]) -> list[str]:
-    metrics = pair["metrics"] or {}
-    numbers = [metrics.get(metric.value) for metric in _SHOWN]
-    texts = [short(one, ".6g") if isinstance(one, float) else str(one or "") for one in numbers]
-    shape = "" if pair["shape"] is None else shape_text(tuple(pair["shape"]))
-    why = pair["limit"] or ": ".join(filter(None, (pair["reason"], pair["detail"])))
-    return [pair["name"], pair["level"] or "not compared", *texts, shape, why]

@@ -19,7 +19,8 @@ from divergraph.server.answering import Answering, Endpoint, check_role
 from divergraph.server.jobs.requests import ANSWERED_BY_JOBS
 from divergraph.server.jobs.routes import JobRoutes
 from divergraph.server.jobs.shown_words import shown_words, subject
-from divergraph.server.pages.file_forms import FileForm, diff_table
+from divergraph.server.pages.diff_table import diff_table
+from divergraph.server.pages.file_forms import FileForm
 from divergraph.server.pages.links import Links
 from divergraph.server.pages.question_page import ROWS
 from divergraph.server.pages.rendering import Pages

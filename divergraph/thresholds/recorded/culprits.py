@@ -47,8 +47,8 @@ from divergraph.thresholds.recorded.errors import (
     most,
 )
 from divergraph.thresholds.recorded.replicas import replicas_text
-from divergraph.thresholds.recorded.scaled_reductions import times_golden
 from divergraph.thresholds.recorded.statistics_only import keeps_places, minds_order
+from divergraph.thresholds.recorded.sums_over_ranks import times_golden
 from graphstore.model import (
     AttrValue,
     Comparison,

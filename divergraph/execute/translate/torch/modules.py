@@ -5,7 +5,7 @@ whether they are the right ones."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from divergraph.execute.translate.torch.call import TorchCall, row
 from divergraph.execute.translate.torch.windows import BEGIN, need_batch
@@ -28,45 +28,30 @@ def _axes(call: TorchCall, weight: Sequence[int]) -> Iterator[_Sizes]:
     yield from (_Sizes(*sizes) for sizes in along)
 
 
-@row("Conv1d", "Conv2d", "Conv3d", source="torch.nn.Conv2d")
-def _conv(call: TorchCall) -> Sequence[str]:
-    weight = call.shape("parameters.weight", "")
-    strides, pads = [], []
+@row("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
+     source="torch.nn.Conv2d, torch.nn.ConvTranspose2d")  # fmt: skip
+def _convolution(call: TorchCall) -> Sequence[str]:
+    weight, is_transposed = call.shape("parameters.weight", ""), "Transpose" in call.type
+    strides, pads, output_pads = [], [], []
     for given, made, kernel in _axes(call, weight):
-        strides.append(max(1, round(given / max(made, 1))))
-        pads.append(max(0, -(-((made - 1) * strides[-1] + kernel - given) // 2)))
-    return [
-        call.piece.add(
-            "Conv",
-            call.tensor(),
-            call.tensor("parameters.weight", ""),
-            call.parameter("bias"),
-            strides=strides,
-            pads=pads * 2,
-            group=max(1, call.shape()[1] // weight[1]),
-        )
-    ]
-
-
-@row("ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", source="torch.nn.ConvTranspose2d")
-def _transposed(call: TorchCall) -> Sequence[str]:
-    weight = call.shape("parameters.weight", "")
-    strides, pads, more = [], [], []
-    for given, made, kernel in _axes(call, weight):
-        strides.append(max(1, round(made / max(given, 1))))
-        beyond = (given - 1) * strides[-1] + kernel - made
+        large, small = (made, given) if is_transposed else (given, made)
+        strides.append(max(1, round(large / max(small, 1))))
+        beyond = (small - 1) * strides[-1] + kernel - large
         pads.append(max(0, -(-beyond // 2)))
-        more.append(max(0, 2 * pads[-1] - beyond))
+        output_pads.append(max(0, 2 * pads[-1] - beyond))
+    # A weight has the channels of one group where a convolution reads, or a transposed one makes.
+    channels = call.recorded_sizes() if is_transposed else call.shape()
+    more: dict[str, Any] = {"output_padding": output_pads} if is_transposed else {}
     return [
         call.piece.add(
-            "ConvTranspose",
+            "ConvTranspose" if is_transposed else "Conv",
             call.tensor(),
             call.tensor("parameters.weight", ""),
             call.parameter("bias"),
             strides=strides,
             pads=pads * 2,
-            output_padding=more,
-            group=max(1, call.recorded_sizes()[1] // weight[1]),
+            group=max(1, channels[1] // weight[1]),
+            **more,
         )
     ]
 
