@@ -232,6 +232,7 @@ def test_a_link_that_came_while_a_job_waited_is_not_followed(
     table: JobTable, tmp_path: Path, settings: ServerSettings
 ) -> None:
     asked = {"run": "g", "device": "a", "inputs": ["x=b", "random:1"], "start": "/op"}
+    (tmp_path / "a").mkdir()
     wish = request_of("minimize", asked, lambda text: tmp_path / text, "store")
     assert paths_read("minimize", wish.words) == [tmp_path / "a", tmp_path / "b"]
     words, roots = import_words(settings), Roots.of(settings)

@@ -74,7 +74,8 @@ async def test_a_job_is_asked_for_and_followed(settings, tmp_path, settle):
 
 
 async def test_jobs_stay_in_view_while_the_server_is_gone(settings, tmp_path, settle):
-    wish = {"command": "import", "options": {"path": "models:none.onnx"}}
+    (tmp_path / "models" / "cut.onnx").write_bytes(b"\x08")
+    wish = {"command": "import", "options": {"path": "models:cut.onnx"}}
     with served(settings) as client:
         url, port = str(client.base_url), client.base_url.port
         b = Browser(jobs_app(url, tmp_path), settle)
@@ -82,10 +83,10 @@ async def test_jobs_stay_in_view_while_the_server_is_gone(settings, tmp_path, se
         assert client.post("/v1/jobs", json=wish).status_code == 202
         await b.press("8")
         await until_ended(b)
-        assert "no such file" in text_of(b.app)
+        assert "not a graph in a known format" in text_of(b.app)
     await until(b, lambda: bool(b.app.job_trouble))
     assert "cannot reach the server" in said(b.app)
-    assert "no such file" in text_of(b.app)
+    assert "not a graph in a known format" in text_of(b.app)
     assert "as they were when the server answered" in text_of(b.app)
     with served(settings, port=port):
         await until(b, lambda: not b.app.job_trouble)
