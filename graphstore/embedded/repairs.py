@@ -7,11 +7,10 @@ as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from graphstore.embedded.disk import (
     DamagedStoreError,
@@ -23,21 +22,18 @@ from graphstore.embedded.disk import (
     sync,
 )
 from graphstore.embedded.engine import check_form, engine_name
+from graphstore.embedded.entry_copies import write_copies
 from graphstore.embedded.entry_facts import (
-    Written,
     as_written,
-    entry_info,
     entry_place,
-    entry_run,
     is_as_written,
     what,
 )
 from graphstore.embedded.folders import KINDS, STORE, Entry, StoreFolder
 from graphstore.embedded.memory_files import damaged_memory
-from graphstore.embedded.merged_tables import MergedTables
 from graphstore.embedded.outline_files import PATTERN, is_sound
 from graphstore.embedded.shared_tables import unused
-from graphstore.embedded.table_files import TABLES, TableFiles, write_table_files
+from graphstore.embedded.table_files import TABLES
 from graphstore.embedded.views import Views
 from graphstore.errors import NameTakenError, StoreError, UnknownNameError
 from graphstore.model import Side
@@ -268,35 +264,6 @@ def renew(folder: StoreFolder, entries: Sequence[Entry], views: Views) -> Iterat
             stamps = {entry.name: entry.stamp for entry in group}
             tables = views.tables(group[0])
             pairs = [(entry, tables) for entry in group]
-            write_anew(folder, pairs, replace=True, stamps=stamps)
+            write_copies(folder, pairs, replace=True, stamps=stamps)
             for entry in group:
                 yield f"wrote the {what(entry)} {entry.name!r} anew: {reason}"
-
-
-def write_anew(
-    folder: StoreFolder,
-    entries: Sequence[tuple[Entry, TableFiles]],
-    *,
-    replace: bool = False,
-    stamps: Mapping[str, tuple[int, int]] | None = None,
-) -> tuple[str, ...]:
-    """Write *entries*, one or those that share their tables, to a store under their names of now;
-    the names that were taken, as of :meth:`StoreFolder.publish_together`."""
-    first, _ = entries[0]
-    with folder.writing() as written:
-        write_table_files(written / TABLES, MergedTables.of(entries, same_keys=True))
-        manifests = {entry.name: _manifest(entry) for entry, _ in entries}
-        if first.kind == "runs":
-            return folder.publish_together(written, manifests, replace=replace, stamps=stamps)
-        folder.publish(
-            first.kind, first.name, written, manifests[first.name], replace=replace, stamps=stamps
-        )
-        return ()
-
-
-def _manifest(entry: Entry) -> dict[str, Any]:
-    """What the manifest says of the entry itself; the tables have its name of now."""
-    facts = {"kind", "run", "info", "golden", "device"} & entry.manifest.keys()
-    record = entry_run(entry) if entry.kind == "runs" else entry_info(entry)
-    written = asdict(Written(entry.name, record.created))
-    return {**{key: entry.manifest[key] for key in sorted(facts)}, "written": written}

@@ -110,7 +110,7 @@ def _joined(parts: Sequence[Mapping[str, Sequence[Row]]]) -> dict[str, Sequence[
     return {kind: Table.joined([as_table(part[kind]) for part in parts]) for kind in parts[0]}
 
 
-_MOST_ROWS = 2**19
+MOST_ROWS = 2**19
 """Tensors of the runs kept together: the engine takes relationships into memory at once."""
 _MOST_OPEN_OPS = 2**18
 """Ops of the graphs whose runs may come in turns: larger ones must come one after the other."""
@@ -138,7 +138,7 @@ class SharedRuns:
     def fits(self, data: RunData) -> bool:
         """True if a run may be kept with these, too."""
         size = self.size + len(data.comparisons)
-        return size <= _MOST_ROWS and first_id(plain_text(data.run.name)) not in self._firsts
+        return size <= MOST_ROWS and first_id(plain_text(data.run.name)) not in self._firsts
 
     def add(self, data: RunData) -> None:
         """One more run.

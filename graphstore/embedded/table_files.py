@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from graphstore.embedded.arrow_rows import arrow_types, table_columns
 from graphstore.embedded.disk import DamagedStoreError, file_facts, is_as_written, os_errors, sync
-from graphstore.errors import StoreError
+from graphstore.errors import InputError, StoreError
 from graphstore.schema.tables import NODES, RELS
 
 TABLES = "tables"
@@ -120,3 +121,21 @@ class TableFiles:
             return read_table(path, memory_map=False)
         except (OSError, ValueError) as error:
             raise StoreError(f"cannot be read: {error}", where=str(path)) from error
+
+
+def check_columns(path: Path) -> None:
+    """Return if a table in the file *path* could be one of ours.
+
+    Raises:
+        InputError: it has other columns.
+    """
+    import pyarrow as pa
+    from pyarrow.parquet import read_schema
+
+    try:
+        known = {column.name: column.type for column in table_columns(path.stem)}
+        types = arrow_types()
+        for field in read_schema(path):
+            pa.nulls(0, field.type).cast(types[known[field.name]])
+    except (OSError, LookupError, ValueError, NotImplementedError) as error:
+        raise InputError(f"{path.name} is no table of a store: {error}"[:200]) from error

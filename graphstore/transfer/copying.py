@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
 
 from graphstore.contract import GraphInfo, GraphStore, RunData
+from graphstore.embedded import EmbeddedStore
 from graphstore.errors import NameTakenError, UnknownNameError
-from graphstore.model import ModelGraph, Run
+from graphstore.model import Run
 from graphstore.schema import codec
 from graphstore.transfer.memory import copy_memory
 from graphstore.transfer.portable import content_hash, graph_lines, run_lines
@@ -51,6 +52,10 @@ class StoreListing:
         """All names, those of graphs first."""
         return [*self.graphs, *self.runs]
 
+    def kind(self, name: str) -> str | None:
+        """``run`` or ``graph``; None if there is neither."""
+        return "run" if name in self.runs else "graph" if name in self.graphs else None
+
 
 def copy_entry(
     source: GraphStore,
@@ -60,109 +65,149 @@ def copy_entry(
     new_name: str | None = None,
     replace_it: bool = False,
 ) -> CopiedEntry:
-    """Copy one run or graph, visible in *target* in one step or not at all.
-
-    Times and content stay. What is there already with the same name and content is left.
-
-    Raises:
-        UnknownNameError: *source* has no such run or graph.
-        NameTakenError: *target* has something else of that name, and not *replace_it*.
-    """
-    new_name = name if new_name is None else new_name
-    listing = StoreListing.of(source)
-    if name in listing.graphs:
-        created = listing.graphs[name].created
-        return keep_graph(target, source.graph(name), new_name, created, replace_it=replace_it)
-    data = source.run_data(name)
-    data = replace(data, run=replace(data.run, name=new_name))
-    copied = keep_run(target, data, replace_it=replace_it)
-    copy_memory(source, target, {name: new_name})
+    """Copy one run or graph, under another name if there is a *new_name*; as
+    :func:`copy_entries`."""
+    (copied,) = _copies(source, target, {name: new_name or name}, replace_it=replace_it)
     return copied
 
 
 def copy_entries(
-    source: GraphStore, target: GraphStore, names: list[str], *, replace_it: bool = False
+    source: GraphStore, target: GraphStore, names: Iterable[str], *, replace_it: bool = False
 ) -> Iterator[CopiedEntry]:
-    """Copy several, one after the other; that all are there is looked at first."""
-    there = StoreListing.of(source)
-    names_there = there.names()
-    for name in names:
-        if name not in names_there:
-            source.graph(name)  # says what is near
-            raise UnknownNameError("run or graph", name)
+    """Copy several, each visible in *target* in one step or not at all.
 
-    def graphs(name: str) -> tuple[str, str] | None:
-        return (run.golden, run.device) if (run := there.runs.get(name)) else None
-
-    names_before = StoreListing.of(target).names()
-    for of_graphs, group in groupby(names, graphs):
-        for are_free, some in groupby(group, lambda name: name not in names_before):
-            alike = list(some)
-            if of_graphs is not None and are_free and len(alike) > 1:
-                yield from keep_new_runs(target, map(source.run_data, alike))
-                copy_memory(source, target, {name: name for name in alike})
-            else:
-                for name in alike:
-                    yield copy_entry(source, target, name, replace_it=replace_it)
-
-
-def keep_graph(
-    store: GraphStore, graph: ModelGraph, name: str, created: str, *, replace_it: bool
-) -> CopiedEntry:
-    """Save a graph with the time it was made, unless it is there already."""
-    before = StoreListing.of(store).graphs.get(name)
-    if before is not None and same_graph(store, name, content_hash(graph_lines(graph))):
-        return CopiedEntry("graph", name, Done.UNCHANGED)
-    store.save_graph(graph, name, replace=replace_it, created=created)
-    return CopiedEntry("graph", name, Done.ADDED if before is None else Done.REPLACED)
-
-
-def keep_run(store: GraphStore, data: RunData, *, replace_it: bool) -> CopiedEntry:
-    """Save a run, unless it is there already."""
-    name = data.run.name
-    before = StoreListing.of(store)
-    if name in before.runs and same_run(store, data):
-        return CopiedEntry("run", name, Done.UNCHANGED)
-    try:
-        store.save_run(data, replace=replace_it)
-    except NameTakenError:
-        if name in StoreListing.of(store).runs and same_run(store, data):
-            return CopiedEntry("run", name, Done.UNCHANGED)  # another process was faster
-        raise
-    return CopiedEntry("run", name, Done.REPLACED if name in before.runs else Done.ADDED)
-
-
-def keep_new_runs(store: GraphStore, runs: Iterable[RunData]) -> Iterator[CopiedEntry]:
-    """Save runs of names that are free, together: the store may keep their graphs once.
+    Times and content stay, and notes and baselines of the models of runs go along. What is there
+    already with the same name and content is left, so a copy that was stopped can be repeated.
 
     Raises:
-        NameTakenError: a name was taken meanwhile; the others are there.
+        UnknownNameError: *source* has no such run or graph; then nothing was written.
+        NameTakenError: *target* has something else of a name, and not *replace_it*; then nothing
+            was written, unless another process took the name meanwhile.
     """
-    names: list[str] = []
+    return _copies(source, target, {name: name for name in names}, replace_it=replace_it)
 
-    def named() -> Iterator[RunData]:
-        for data in runs:
-            names.append(data.run.name)
-            yield data
 
-    saved = store.save_runs(named())
+def _copies(
+    source: GraphStore, target: GraphStore, names: Mapping[str, str], *, replace_it: bool
+) -> Iterator[CopiedEntry]:
+    listing, there = StoreListing.of(source), StoreListing.of(target)
     for name in names:
-        if name not in saved:
-            yield CopiedEntry("run", name, Done.ADDED)
-    for name in saved:
-        raise NameTakenError.by("run", name, or_replace=True)
+        if listing.kind(name) is None:
+            source.graph(name)  # says what is near
+            raise UnknownNameError("run or graph", name)
+    unchanged = {
+        name
+        for name, new_name in names.items()
+        if listing.kind(name) == there.kind(new_name) and _same(source, name, target, new_name)
+    }
+    others = {name: new_name for name, new_name in names.items() if name not in unchanged}
+    _check_free(listing, there, others, replace_it)
+
+    def group(name: str) -> tuple[str, ...]:
+        """Equal for new runs of the same graphs, which a store may keep once."""
+        is_new_run = name in listing.runs and there.kind(names[name]) is None
+        run = listing.runs.get(name)
+        return (run.golden, run.device) if run is not None and is_new_run else (name,)
+
+    for _, alike in groupby(names, group):
+        some = {name: names[name] for name in alike}
+        is_unchanged = some.keys() <= unchanged
+        if not is_unchanged:
+            _copy(source, target, some, listing, replace_it=replace_it)
+        for name, new_name in some.items():
+            done = Done.REPLACED if there.kind(new_name) else Done.ADDED
+            kind = str(listing.kind(name))
+            yield CopiedEntry(kind, new_name, Done.UNCHANGED if is_unchanged else done)
+    copy_memory(source, target, {name: names[name] for name in names if name in listing.runs})
 
 
-def same_graph(store: GraphStore, name: str, content: str) -> bool:
-    """True if the graph *name* of *store* has this :func:`content_hash`."""
-    return content_hash(graph_lines(store.graph(name))) == content
+def _copy(
+    source: GraphStore,
+    target: GraphStore,
+    names: Mapping[str, str],
+    listing: StoreListing,
+    *,
+    replace_it: bool,
+) -> None:
+    """Write one entry, or new runs of the same graphs."""
+    try:
+        taken = _written(source, target, names, listing, replace_it=replace_it)
+    except NameTakenError:
+        if len(names) > 1:
+            raise
+        taken = tuple(names.values())
+    for name, new_name in names.items():
+        # another process may have been faster, with the same
+        if new_name in taken and not _same(source, name, target, new_name):
+            raise NameTakenError.by(str(listing.kind(name)), new_name, or_replace=True)
 
 
-def same_run(store: GraphStore, data: RunData) -> bool:
-    """True if the run of *store* with the name of *data* is *data*."""
-    if codec.text_of(store.run(data.run.name)) != codec.text_of(data.run):
+def _written(
+    source: GraphStore,
+    target: GraphStore,
+    names: Mapping[str, str],
+    listing: StoreListing,
+    *,
+    replace_it: bool,
+) -> tuple[str, ...]:
+    """The names that were taken meanwhile."""
+    if isinstance(source, EmbeddedStore) and isinstance(target, EmbeddedStore):
+        return target.take(source, names, replace=replace_it)
+    name, new_name = next(iter(names.items()))
+    if name in listing.graphs:
+        created = listing.graphs[name].created
+        target.save_graph(source.graph(name), new_name, replace=replace_it, created=created)
+        return ()
+    runs = (_renamed(source.run_data(name), new_name) for name, new_name in names.items())
+    if len(names) > 1:
+        return target.save_runs(runs)
+    target.save_run(next(runs), replace=replace_it)
+    return ()
+
+
+def _check_free(
+    listing: StoreListing, there: StoreListing, names: Mapping[str, str], replace_it: bool
+) -> None:
+    in_use = []
+    for name, new_name in names.items():
+        kind, kind_there = listing.kind(name), there.kind(new_name)
+        if kind_there is not None and kind_there != kind:
+            raise NameTakenError(
+                f"there is a {kind_there} named {new_name!r} already, and the {kind} cannot take "
+                "its place; nothing was written",
+                hint="rename or delete it first",
+            )
+        if kind_there is not None:
+            in_use.append(repr(new_name))
+    if in_use and not replace_it:
+        more = f" and {len(in_use) - 5} more" if len(in_use) > 5 else ""
+        raise NameTakenError(
+            f"the store has something else named {', '.join(in_use[:5])}{more}; nothing was "
+            "written",
+            hint="use --replace to write over it, or other names",
+        )
+
+
+def _same(source: GraphStore, name: str, target: GraphStore, new_name: str) -> bool:
+    """True if both stores say the same, of two runs or of two graphs."""
+    if (
+        isinstance(source, EmbeddedStore)
+        and isinstance(target, EmbeddedStore)
+        and source.sums(name) == target.sums(new_name)
+    ):
+        return True
+    runs = StoreListing.of(source).runs
+    if name not in runs:
+        one, other = source.graph(name), target.graph(new_name)
+        return content_hash(graph_lines(one)) == content_hash(graph_lines(other))
+    if codec.text_of(replace(runs[name], name=new_name)) != codec.text_of(target.run(new_name)):
         return False
-    return whole_run_hash(store.run_data(data.run.name)) == whole_run_hash(data)
+    data = _renamed(source.run_data(name), new_name)
+    return whole_run_hash(data) == whole_run_hash(target.run_data(new_name))
+
+
+def _renamed(data: RunData, name: str) -> RunData:
+    return replace(data, run=replace(data.run, name=name))
 
 
 def whole_run_hash(data: RunData) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from graphstore.contract import GraphStore
@@ -35,11 +35,3 @@ def copy_memory(source: GraphStore, target: GraphStore, runs: Mapping[str, str])
     """As :func:`keep_memory`, of what *source* says."""
     if runs:
         keep_memory(target, source.notes(), source.baselines(), runs)
-
-
-def memory_of(store: GraphStore, models: Collection[str]) -> tuple[list[Note], list[Baseline]]:
-    """What *store* says of *models*."""
-    return (
-        [note for note in store.notes() if note.model in models],
-        [baseline for baseline in store.baselines() if baseline.model in models],
-    )

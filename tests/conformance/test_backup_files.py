@@ -7,30 +7,35 @@ import json
 import shutil
 import struct
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from full_run import sample_run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from graphstore.contract import GraphStore
 from graphstore.embedded import EmbeddedStore
-from graphstore.errors import DivergraphError, InputError
+from graphstore.errors import InputError
 from graphstore.transfer.backup import MANIFEST, write_backup
+from graphstore.transfer.copying import whole_run_hash
 from graphstore.transfer.restore import open_backup, restore
+
+RUN, METRICS = "runs/first/manifest.json", "runs/first/tables/Metric.parquet"
 
 
 @pytest.fixture(scope="session")
 def kept_backup(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A backup of two runs and a graph."""
+    """A backup of a run and a graph."""
     folder = tmp_path_factory.mktemp("backup")
     path = folder / "good.backup"
     with EmbeddedStore(folder / "origin") as store, path.open("wb") as file:
         store.save_run(sample_run("first"))
-        store.save_run(sample_run("second"))
         store.save_graph(sample_run("x").golden, "graph")
         list(write_backup(store, file))
     return path
@@ -43,44 +48,45 @@ def good(tmp_path: Path, kept_backup: Path) -> Path:
 
 
 @pytest.fixture
+def first(test_data: Path) -> Path:
+    """One of format version 1, with the runs ``first`` and ``second``, a graph, a note and a
+    baseline."""
+    return test_data / "stores" / "version_1.backup"
+
+
+@pytest.fixture
 def store(tmp_path: Path) -> Iterator[EmbeddedStore]:
     with EmbeddedStore(tmp_path / "store") as embedded:
         yield embedded
         assert not (tmp_path / "store").exists(), "nothing was written"
 
 
-def restored(path: Path, store: EmbeddedStore) -> None:
-    with open_backup(path) as backup:
-        list(restore(backup, store))
-
-
-def contents(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+def contents(path: Path) -> dict[str, bytes]:
     with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    return json.loads(members.pop(MANIFEST)), members
+        return {name: archive.read(name) for name in archive.namelist()}
 
 
-def made(
-    path: Path, manifest: object, members: dict[str, bytes], packing: int = zipfile.ZIP_DEFLATED
-) -> Path:
+def made(path: Path, members: dict[str, bytes], packing: int = zipfile.ZIP_DEFLATED) -> Path:
     with zipfile.ZipFile(path, "w", packing) as archive:
         for name, data in members.items():
             archive.writestr(name, data)
-        archive.writestr(MANIFEST, json.dumps(manifest))
     return path
 
 
-def with_right_sums(manifest: dict[str, Any], members: dict[str, bytes]) -> dict[str, Any]:
-    sums = {
-        name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        for name, data in members.items()
-    }
-    return {**manifest, "members": sums}
+def edited(members: dict[str, bytes], name: str, /, **change: Any) -> dict[str, bytes]:
+    """*members* with other values in the JSON object *name*, without its checksum."""
+    value = {key: old for key, old in json.loads(members[name]).items() if key != "checksum"}
+    return {**members, name: json.dumps(value | change).encode()}
+
+
+def same(store: GraphStore, run: str) -> bool:
+    """True if *run* of *store* is the sample of that name."""
+    return whole_run_hash(store.run_data(run)) == whole_run_hash(sample_run(run))
 
 
 def refused(path: Path, store: EmbeddedStore, said: str) -> None:
-    with pytest.raises(InputError, match=said) as caught:
-        restored(path, store)
+    with pytest.raises(InputError, match=said) as caught, open_backup(path) as backup:
+        list(restore(backup, store))
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -92,16 +98,17 @@ def test_a_file_that_is_no_backup(tmp_path: Path, store: EmbeddedStore) -> None:
         refused(path, store, "zip file")
     refused(tmp_path / "gone", store, "No such file")
     refused(tmp_path, store, "Is a directory")
+    refused(Path("/dev/null"), store, "zip file")
 
 
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.99, 0.999])
+@pytest.mark.parametrize("share", [0.1, 0.9, 0.999])
 def test_a_truncated_file(good: Path, store: EmbeddedStore, share: float) -> None:
     whole = good.read_bytes()
     good.write_bytes(whole[: int(len(whole) * share)])
     refused(good, store, "not a whole zip file")
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0, 1, exclude_max=True), value=st.integers(0, 255))
 def test_a_changed_byte_is_found_or_harmless(
     good: Path, tmp_path: Path, share: float, value: int
@@ -110,154 +117,141 @@ def test_a_changed_byte_is_found_or_harmless(
     whole[int(len(whole) * share)] = value
     path = tmp_path / "changed"
     path.write_bytes(whole)
-    names = {"first", "second", "graph"}
     with suppress(InputError), open_backup(path) as backup:
-        backup.check(backup.entries)
-        names = {entry.name for entry in backup.entries}
-    assert names == {"first", "second", "graph"}
-
-
-def test_a_changed_member_is_named(good: Path, tmp_path: Path, store: EmbeddedStore) -> None:
-    manifest, members = contents(good)
-    name = sorted(members)[0]
-    members[name] = members[name].replace(b"conv", b"vnoc")
-    refused(made(tmp_path / "changed", manifest, members), store, f"{name}: .*SHA-256")
+        assert same(backup.store, "first")
+        assert backup.store.graph("graph") == sample_run("first").golden
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"version": 3}, r"format version 3, this program reads 1 only \(use the divergraph"),
+        ({"version": 3}, r"format version 3, this program reads up to 2 \(use the divergraph"),
         ({"version": "1"}, "format version '1'"),
         ({"format": "other"}, "does not say it is a backup"),
-        ({"entries": None}, "lists no entries"),
-        ({"entries": [7]}, "an entry that is none"),
-        ({"entries": [{"kind": "run"}]}, "an entry that is none"),
-        ({"members": []}, "lists no members"),
     ],
 )
-def test_a_wrong_list_of_contents(
+def test_a_list_of_contents_of_something_else(
     good: Path, tmp_path: Path, store: EmbeddedStore, change: dict[str, Any], said: str
 ) -> None:
-    manifest, members = contents(good)
-    refused(made(tmp_path / "wrong", {**manifest, **change}, members), store, said)
-    refused(made(tmp_path / "list", [manifest], members), store, "does not say it is a backup")
+    refused(made(tmp_path / "wrong", edited(contents(good), MANIFEST, **change)), store, said)
+    no_object = {**contents(good), MANIFEST: b"[]"}
+    refused(made(tmp_path / "list", no_object), store, "does not say it is a backup")
 
 
-@pytest.mark.parametrize("name", ["../out", "/etc/x", "a/b", "..", "", "a\nb", ".hidden"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("../../out.jsonl", "/abs.jsonl", "extra.txt", "scratch/view/graph.lbug"),
+        *("runs/a/b/manifest.json", "runs/first/tables/../../x.parquet", "shared/../store.json"),
+    ],
+)
+def test_a_member_that_is_none(good: Path, tmp_path: Path, store: EmbeddedStore, name: str) -> None:
+    path = made(tmp_path / "more", {**contents(good), name: b"x"})
+    refused(path, store, "is not part of a backup")
+
+
+@pytest.mark.parametrize("name", ["..", ".hidden", "a\nb", "a\\b"])
 def test_an_entry_that_would_leave_its_folder(
     good: Path, tmp_path: Path, store: EmbeddedStore, name: str
 ) -> None:
-    manifest, members = contents(good)
-    manifest["entries"][0]["name"] = name
-    refused(made(tmp_path / "escape", manifest, members), store, "cannot be named so")
+    path = made(tmp_path / "escape", {**contents(good), f"runs/{name}/manifest.json": b"{}"})
+    refused(path, store, "cannot be a name|has .* in it|not part of")
 
 
-@pytest.mark.parametrize("name", ["../../out.jsonl", "/abs.jsonl", "graphs/../../x", "extra.txt"])
-def test_a_member_that_is_none(good: Path, tmp_path: Path, store: EmbeddedStore, name: str) -> None:
-    manifest, members = contents(good)
-    more = {**members, name: b"x"}
-    refused(made(tmp_path / "more", manifest, more), store, "is not part of a backup")
-    listed = with_right_sums(manifest, more)
-    refused(made(tmp_path / "listed", listed, more), store, "is not part of a backup")
-
-
-def test_a_member_that_is_missing_or_there_twice(
+def test_tables_that_were_changed_are_missing_or_there_twice(
     good: Path, tmp_path: Path, store: EmbeddedStore
 ) -> None:
-    manifest, members = contents(good)
-    name = sorted(members)[0]
-    less = {key: data for key, data in members.items() if key != name}
-    refused(made(tmp_path / "less", manifest, less), store, f"'{name}' is missing")
+    members = contents(good)
+    damaged = r"the run 'first' is damaged: Metric\.parquet is missing, cut or changed"
+    without = {name: data for name, data in members.items() if name != METRICS}
+    refused(made(tmp_path / "missing", without), store, damaged)
+    changed = {**members, METRICS: members[METRICS][:-1] + b"x"}
+    refused(made(tmp_path / "changed", changed), store, damaged)
     with zipfile.ZipFile(good, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
-        archive.writestr(name, b"other")
+        archive.writestr(METRICS, b"other")
     refused(good, store, "two members of one name")
-
-
-def test_two_entries_of_one_name(good: Path, tmp_path: Path, store: EmbeddedStore) -> None:
-    manifest, members = contents(good)
-    manifest["entries"].append(manifest["entries"][0])
-    refused(made(tmp_path / "twice", manifest, members), store, "two entries have one name")
 
 
 @pytest.mark.slow
 def test_a_bomb_is_not_unpacked(good: Path, tmp_path: Path, store: EmbeddedStore) -> None:
-    manifest, members = contents(good)
-    name = sorted(members)[0]
-    members[name] = b" " * 2**28
-    path = made(tmp_path / "bomb", with_right_sums(manifest, members), members)
+    members = contents(good)
+    path = made(tmp_path / "bomb", {**members, METRICS: b" " * 2**28})
     assert path.stat().st_size < 2**20
     refused(path, store, "far more than a backup of its length")
-    manifest["padding"] = "x" * 2**25
-    refused(made(tmp_path / "manifest", manifest, {}), store, "is too long")
-
-
-@pytest.mark.slow
-def test_a_bomb_that_lies_about_its_length(
-    good: Path, tmp_path: Path, store: EmbeddedStore
-) -> None:
-    manifest, members = contents(good)
-    name = sorted(members)[0]
-    honest = manifest["members"][name]["bytes"]
-    members[name] = b" " * 2**28
-    path = made(tmp_path / "bomb", manifest, members)
     whole = path.read_bytes()
-    path.write_bytes(whole.replace(struct.pack("<L", 2**28), struct.pack("<L", honest)))
-    refused(path, store, f"{name}")
+    honest = struct.pack("<L", len(members[METRICS]))
+    path.write_bytes(whole.replace(struct.pack("<L", 2**28), honest))
+    refused(path, store, "cannot be unpacked")
+    too_long = edited({MANIFEST: members[MANIFEST]}, MANIFEST, padding="x" * 2**25)
+    refused(made(tmp_path / "manifest", too_long), store, "is too long")
 
 
 def test_a_member_packed_in_another_way(good: Path, tmp_path: Path, store: EmbeddedStore) -> None:
-    path = made(tmp_path / "lzma", *contents(good), zipfile.ZIP_LZMA)
+    path = made(tmp_path / "lzma", contents(good), zipfile.ZIP_LZMA)
     refused(path, store, "packed in an unknown way|cannot be unpacked")
 
 
+def test_a_run_that_was_made_up_with_right_sums(
+    good: Path, tmp_path: Path, store: EmbeddedStore
+) -> None:
+    members = contents(good)
+    for change in ({"run": 7}, {"run": {"name": "first"}}, {"device": {}}, {"shared": "../x"}):
+        path = made(tmp_path / "record", edited(members, RUN, **change))
+        refused(path, store, "'first' is damaged")
+    other = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": ["no number"], "weather": ["fine"]}), other)
+    tables = json.loads(members[RUN])["tables"]
+    data = other.getvalue().to_pybytes()
+    facts = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    tables["files"]["Metric.parquet"] = facts
+    path = made(tmp_path / "table", {**edited(members, RUN, tables=tables), METRICS: data})
+    refused(path, store, r"Metric\.parquet is no table of a store")
+
+
+def test_the_file_needs_no_program_of_ours_to_be_read(good: Path, tmp_path: Path) -> None:
+    """Plain zip, plain Parquet, SHA-256: as docs/how-to/stores.md says."""
+    with zipfile.ZipFile(good) as archive:
+        archive.extractall(tmp_path / "unpacked")
+    for manifest in (tmp_path / "unpacked").glob("*/*/manifest.json"):
+        tables = json.loads(manifest.read_text())["tables"]
+        for name, facts in tables["files"].items():
+            table = manifest.parent / tables["folder"] / name
+            assert hashlib.sha256(table.read_bytes()).hexdigest() == facts["sha256"]
+            assert pq.read_table(table).num_rows
+    with EmbeddedStore(tmp_path / "unpacked") as unpacked:
+        assert same(unpacked, "first")
+
+
+def test_a_backup_of_format_version_1_is_restored(first: Path, tmp_path: Path) -> None:
+    with EmbeddedStore(tmp_path / "restored") as store, open_backup(first) as backup:
+        assert {entry.name for entry in backup.entries} == {"first", "second", "imported"}
+        assert {copied.done for copied in restore(backup, store)} == {"added"}
+        assert same(store, "first")
+        assert same(store, "second")
+        assert store.graph("imported") == sample_run("first").golden
+        assert [info.created for info in store.graphs()] == ["2020-01-01T00:00:00+00:00"]
+        assert [note.text for note in store.notes()] == ["it is the bias"]
+        assert [baseline.run for baseline in store.baselines()] == ["first"]
+
+
 @pytest.mark.parametrize(
-    "spoil",
+    "change",
     [
-        lambda lines: [b"nothing of this\n"],
-        lambda lines: [*lines[:1], b'["state","conv","no such state"]\n'],
-        lambda lines: [*lines[:1], b'["link"]\n'],
-        lambda lines: [*lines[:1], b'["comparison",{"op":7}]\n'],
-        lambda lines: [*lines[:1], b'["weather","fine"]\n'],
-        lambda lines: [lines[0].replace(b'"first"', b'"second"'), *lines[1:]],
-        lambda lines: [line for line in lines if b'"state"' not in line],
-        lambda lines: [],
+        *({"entries": [7]}, {"entries": [{"kind": "run", "name": "../x"}]}, {"members": []}),
+        *({"notes": 3}, {"notes": [{"id": 1}]}, {"baselines": [{"model": 1}]}),
+        {"entries": [{"kind": "graph", "name": "../x", "created": "", "device": "graphs/000001"}]},
     ],
 )
-def test_a_run_that_was_made_up_with_right_sums(
-    good: Path, tmp_path: Path, store: EmbeddedStore, spoil: Callable[[list[bytes]], list[bytes]]
+def test_a_backup_of_format_version_1_that_was_made_up(
+    first: Path, tmp_path: Path, store: EmbeddedStore, change: dict[str, Any]
 ) -> None:
-    manifest, members = contents(good)
-    first = next(entry for entry in manifest["entries"] if entry["name"] == "first")
-    manifest["entries"] = [first]
-    members = {name: members[name] for name in (first["run"], first["golden"], first["device"])}
-    lines = members[first["run"]].splitlines(keepends=True)
-    members[first["run"]] = b"".join(spoil(lines))
-    path = made(tmp_path / "made up", with_right_sums(manifest, members), members)
-    refused(path, store, first["run"])
+    refused(made(tmp_path / "wrong", edited(contents(first), MANIFEST, **change)), store, "wrong")
 
 
-def test_a_graph_with_two_ops_of_one_id(good: Path, tmp_path: Path, store: EmbeddedStore) -> None:
-    manifest, members = contents(good)
-    graph = next(entry for entry in manifest["entries"] if entry["name"] == "graph")
-    manifest["entries"] = [graph]
-    lines = members[graph["device"]].splitlines(keepends=True)
-    members = {graph["device"]: b"".join([*lines, lines[-1]])}
-    path = made(tmp_path / "twice", with_right_sums(manifest, members), members)
-    refused(path, store, "two ops have one id")
-
-
-def test_a_pipe_is_no_file_to_restore_from(tmp_path: Path, store: EmbeddedStore) -> None:
-    with pytest.raises(DivergraphError, match=r"cannot be read|zip file"):
-        restored(Path("/dev/null"), store)
-
-
-def test_the_file_needs_no_program_of_ours_to_be_read(good: Path) -> None:
-    """Plain zip, plain JSON lines, SHA-256: as docs/how-to/stores.md says."""
-    manifest, members = contents(good)
-    assert (manifest["format"], manifest["version"]) == ("divergraph-backup", 1)
-    for name, facts in manifest["members"].items():
-        assert hashlib.sha256(members[name]).hexdigest() == facts["sha256"]
-        assert all(json.loads(line) for line in members[name].splitlines())
-    run = next(entry for entry in manifest["entries"] if entry["kind"] == "run")
-    assert json.loads(members[run["run"]].splitlines()[0])["verdict"] == "diverged"
+def test_a_changed_member_of_format_version_1(
+    first: Path, tmp_path: Path, store: EmbeddedStore
+) -> None:
+    members = contents(first)
+    name = "runs/000003.jsonl"
+    members[name] = members[name].replace(b"conv", b"vnoc")
+    refused(made(tmp_path / "changed", members), store, "000003.jsonl|cannot be read")

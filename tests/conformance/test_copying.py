@@ -167,11 +167,7 @@ class TestBackup:
         other.save_run(demo_run)
         one = written(other, tmp_path, "one").stat().st_size
         other.save_run(replace(demo_run, run=replace(demo_run.run, name="second")))
-        other.save_graph(demo_run.golden, "golden")
-        other.save_graph(demo_run.device, "device")
-        graphs = sum(len(line) for line in graph_lines(demo_run.golden))
-        assert graphs > 100_000
-        assert written(other, tmp_path, "all").stat().st_size < 1.8 * one
+        assert written(other, tmp_path, "all").stat().st_size < 1.5 * one
 
     def test_only_what_is_named(
         self, other: GraphStore, store: GraphStore, sample_run: Sample, tmp_path: Path
@@ -192,7 +188,7 @@ class TestBackup:
         other.save_run(sample_run("b"))
         path = written(other, tmp_path)
         store.save_run(sample_run("b", "2027-01-01T00:00:00Z"))
-        with pytest.raises(NameTakenError, match=r"'b'; nothing was restored"):
+        with pytest.raises(NameTakenError, match=r"'b'; nothing was written"):
             restored(path, store)
         assert [run.name for run in store.runs()] == ["b"]
         assert restored(path, store, replace_it=True) == {"a": Done.ADDED, "b": Done.REPLACED}
