@@ -10,9 +10,8 @@ from itertools import groupby
 from graphstore.contract import GraphInfo, GraphStore, RunData
 from graphstore.embedded import EmbeddedStore
 from graphstore.errors import NameTakenError, UnknownNameError
-from graphstore.model import Run
+from graphstore.model import Baseline, Note, Run
 from graphstore.schema import codec
-from graphstore.transfer.memory import copy_memory
 from graphstore.transfer.portable import content_hash, graph_lines, run_lines
 
 
@@ -118,7 +117,9 @@ def _copies(
             done = Done.REPLACED if there.kind(new_name) else Done.ADDED
             kind = str(listing.kind(name))
             yield CopiedEntry(kind, new_name, Done.UNCHANGED if is_unchanged else done)
-    copy_memory(source, target, {name: names[name] for name in names if name in listing.runs})
+    runs = {name: names[name] for name in names if name in listing.runs}
+    if runs:
+        keep_memory(target, source.notes(), source.baselines(), runs)
 
 
 def _copy(
@@ -215,3 +216,25 @@ def whole_run_hash(data: RunData) -> str:
     data = replace(data, states=dict(sorted(data.states.items())))
     graphs = "".join(content_hash(graph_lines(graph)) for graph in (data.golden, data.device))
     return f"{content_hash(run_lines(data))}{graphs}"
+
+
+def keep_memory(
+    store: GraphStore, notes: Iterable[Note], baselines: Iterable[Baseline], runs: Mapping[str, str]
+) -> None:
+    """Keep in *store* what is said of the models of *runs*: (name in the source, name here).
+
+    Of two versions of a note the one written last stays; a baseline that is there stays, too.
+    """
+    models = {run.name: run.golden for run in store.runs()}
+    there = {new: models[new] for new in runs.values() if new in models}
+    notes_there = {note.id: note for note in store.notes()}
+    for note in notes:
+        before = notes_there.get(note.id)
+        newer = before is None or before.changed < note.changed
+        if note.model in there.values() and newer:
+            store.keep_note(note)
+    models_before = {baseline.model for baseline in store.baselines()}
+    for baseline in baselines:
+        new = runs.get(baseline.run)
+        if new in there and baseline.model not in models_before:
+            store.keep_baseline(replace(baseline, run=new))

@@ -13,7 +13,7 @@ from graphstore.contract import GraphStore
 from graphstore.errors import InputError
 from graphstore.model import Baseline, ModelGraph, Note
 from graphstore.schema import codec
-from graphstore.transfer.memory import keep_memory
+from graphstore.transfer.copying import keep_memory
 from graphstore.transfer.portable import graph_from_lines, run_from_lines
 
 FIRST_MEMBER = re.compile(r"(?:graphs|runs)/\d{6,9}\.jsonl")

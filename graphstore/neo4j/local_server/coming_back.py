@@ -17,7 +17,7 @@ from graphstore.neo4j.local_server.managed import (
     settled,
     status,
 )
-from graphstore.neo4j.local_server.own_process import begin
+from graphstore.neo4j.local_server.running_on import begin
 
 _END_SECONDS = 3.0
 """So long after its last connection broke a server may take to end."""

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
 
 from graphstore.cypher.statements import load_statements
 from graphstore.file_lock import held_lock, is_locked
-from graphstore.neo4j.local_server.managed import NotedServer, is_running, noted_server
+from graphstore.neo4j.local_server.managed import STARTED, NotedServer, is_running, noted_server
 from graphstore.neo4j.local_server.managed import start as start_server
-from graphstore.neo4j.local_server.own_process import begin
 from graphstore.neo4j.local_server.process import read_password
 from graphstore.neo4j.passwords import DEFAULT_USER
+from graphstore.own_python import own_environment, own_python
 
 QUERY_NAME = "divergraph_query"
 """The key under which the metadata of a transaction name the query."""
@@ -104,3 +105,16 @@ def _lock() -> Path | None:
     """What the one who watches holds."""
     noted = noted_server()
     return None if noted is None else noted.home.parent / "watching.lock"
+
+
+def begin(code: str, *words: str) -> None:
+    """Run the Python *code* with *words* as its arguments, in a process of its own."""
+    process = subprocess.Popen(  # noqa: S603 - our own interpreter
+        own_python("-c", code, *words),
+        env=own_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    STARTED.append(process)  # it outlives us; Python would warn about a child nobody waits for
