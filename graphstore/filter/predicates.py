@@ -243,8 +243,8 @@ _SEPARATOR = re.compile(r"\s*[,x]\s*")
 
 
 def shape_test(text: str) -> Callable[[Shape], bool] | None:
-    """A test for shapes that fit *text*, such as ``1,12,128,128``, ``1x3x224x224`` or ``*,128``; None
-    if it is no shape.
+    """A test for shapes that fit *text*, as ``1,12,128,128``, ``1x3x224x224`` or ``*,128``; None if
+    it is no shape.
 
     ``*`` stands for one or more dimensions (alone: for any), ``?`` or ``-1`` for an
     unknown one, ``scalar`` or ``[]`` for none.
