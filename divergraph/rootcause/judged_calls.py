@@ -64,9 +64,10 @@ def with_calls_judged(data: RunData, splits: Mapping[TensorRef, ErrorSplit]) -> 
     if not is_recorded(data):
         return data
     pairs = CallPairs(data.device, data.golden, data.links, data.comparisons)
-    recorded = calls_by_limits(pairs).recorded
     guilty = {origin.op for origin in data.origins}
     reran = {ref.op for ref, split in splits.items() if not split.failure}
+    doubted = {ref.op for ref, split in splits.items() if split.guilt is not Guilt.NONE}
+    recorded = calls_by_limits(pairs, right=reran - doubted).recorded
     labels = {each.op: each.label for each in recorded.findings}
     places = {op.id: place for place, op in enumerate(data.device.ops)}
     blamed = guilty | {op for op in recorded.causes if labels.get(op) in _CALLED_OTHERWISE}

@@ -29,6 +29,7 @@ from divergraph.thresholds.recorded.call_structure import other_calls
 from divergraph.thresholds.recorded.cause_labels import (
     ARGUMENT,
     DATA,
+    EXTRA,
     INPUT,
     LAW,
     REDUCTION,
@@ -46,7 +47,7 @@ from divergraph.thresholds.recorded.errors import (
     is_unequal,
     most,
 )
-from divergraph.thresholds.recorded.replicas import replicas_text
+from divergraph.thresholds.recorded.replicas import replicas_text, same_spread
 from divergraph.thresholds.recorded.statistics_only import keeps_places, minds_order
 from divergraph.thresholds.recorded.sums_over_ranks import times_golden
 from graphstore.model import (
@@ -61,7 +62,7 @@ from graphstore.model import (
     TensorIO,
 )
 from importers.msprobe.graph import ARGUMENTS
-from importers.msprobe.job_names import RANK, RANKS, split_place
+from importers.msprobe.job_names import RANK, RANKS, rank_of_output, split_place
 
 _UNEQUAL_BITS = "it makes other values of equal ones (checksums); later calls show how far"
 _LABELLED = re.compile(r".*(loss|cross_entropy|Loss)")
@@ -104,6 +105,7 @@ class _Search:
         self._said: set[str] = set()
         self._alike: set[tuple[str, str, str]] = set()
         self._seen_over = False
+        self._ranks_off: set[AttrValue | None] = set()
         self._choices: set[str] = set()
         self._fed_right: set[AttrValue | None] = set()
         self._so_far = NONE
@@ -126,7 +128,8 @@ class _Search:
 
     def _judge(self, op: Op) -> None:
         outputs = self._errors.outputs(op.id)
-        for item in self._pairs.inputs.get(op.id, ()):
+        read = self._pairs.inputs.get(op.id, ())
+        for item in read:
             if item.port < len(op.inputs):  # others are of other ranks
                 self._judge_input(op, item)
         off = [
@@ -147,11 +150,21 @@ class _Search:
                 self._judge_output(op, off)
         if any(item.over for item in outputs):
             self._seen_over = True
-        if any(
-            item.device_dtype in _WHOLE and self._errors.of(item) not in (None, NONE)
+        choices = [
+            item
             for item in outputs
-        ):
+            if item.device_dtype in _WHOLE and self._errors.of(item) not in (None, NONE)
+        ]
+        if choices:
             self._choices.add(op.id)
+        own = () if RANKS in op.attrs else read  # what ranks give is wrong on them already
+        wrong = [
+            item for item in (*own, *outputs) if item.over or item.misshapen or item in choices
+        ]
+        self._ranks_off.update(
+            rank_of_output(op, item.port) if RANKS in op.attrs else op.attrs.get(RANK)
+            for item in wrong
+        )
         if off or op.id in self._found.causes:
             self._explained.update(self._pairs.around(op.id))
         self._so_far = most((self._so_far, self._errors.largest(outputs)))
@@ -323,7 +336,8 @@ class _Search:
             return  # judged by what the call makes of it
         if item.golden is None and item.device_dtype in _WHOLE:
             off = item.over or (self._is_first and (error != NONE or is_unequal(item)))
-            if off and not self._seen_over and not self._found.causes:
+            is_behind = self._seen_over and not self._further_before(op, item)
+            if off and not is_behind and not self._found.causes:
                 self._judge_given(op, item, error)
             elif not off:
                 self._fed_right.add(op.attrs.get(RANK))
@@ -334,6 +348,9 @@ class _Search:
     def _judge_given(self, op: Op, item: Comparison, error: Error) -> None:
         """Whole numbers that no call made, and that differ: other data, or, where a rank has read
         its data right, what the run numbers itself, such as places of a sequence."""
+        if further := self._further_before(op, item):
+            self._blame(op, EXTRA, further)
+            return
         if op.attrs.get(RANK) not in self._fed_right or _LABELLED.match(op.type):
             self._feeds(op, item, error, "which no recorded call made")
             return
@@ -350,7 +367,7 @@ class _Search:
             return
         source, is_complete = self._errors.source(item)
         is_complete = is_complete and not self._is_chosen_otherwise(item)
-        is_behind = self._seen_over or bool(self._choices)
+        is_behind = (self._seen_over or bool(self._choices)) and not self._further_before(op, item)
         unsummed = self._unsummed(op, item) or (
             replicas_text(self._pairs, op, item)
             if self._choices.issuperset(self._found.causes)
@@ -380,12 +397,32 @@ class _Search:
         label = label or (INPUT if factor_of(item) == 1.0 else SCALED)
         self._blame(self._reduction_before(op, item) or op, label, sentence)
 
+    def _further_before(self, op: Op, item: Comparison) -> str:
+        """That the device has calls which golden does not, where it reads an input that no paired
+        call made, on a rank that has been right so far and was given nothing wrong by others; ""
+        where it is not so. What other ranks chose otherwise does not explain such an input."""
+        ref = op.inputs[item.port]
+        is_paired = ref and ref.producer and ref.producer.op in self._pairs.twins
+        if is_paired or RANKS in op.attrs or op.attrs.get(RANK) in self._ranks_off:
+            return ""
+        label, sentence = other_calls(self._pairs, op, inside=False)
+        return sentence if label == EXTRA else ""
+
     def _is_chosen_otherwise(self, item: Comparison) -> bool:
-        """Whether an input is of a call that gives as many rows as the values before it say, behind
-        other choices: then its rows are others than golden's, or in another order."""
-        made_by = None if item.golden is None else self._pairs.golden_ops.get(item.golden.op)
-        is_by_values = made_by is not None and _SHAPED_BY_VALUES.match(made_by.type)
-        return bool(self._choices and is_by_values)
+        """Whether an input has other rows than golden's, or in another order, since others were
+        chosen before: it is of a call that gives as many rows as the values before it say, or has
+        the values of what it was made of in an order of its own, which unrecorded indices give."""
+        golden = item.golden
+        if golden is None or not self._choices:
+            return False
+        is_by_values = _SHAPED_BY_VALUES.match(self._pairs.golden_ops[golden.op].type)
+        made = self._pairs.outputs.get(self._pairs.device_twins.get(golden.op, ""), ())
+        return bool(is_by_values) or any(
+            same_spread(item.figures.device, output.figures.device)
+            and same_spread(item.figures.golden, output.figures.golden)
+            for output in made
+            if output.port == golden.port and output.figures and item.figures
+        )
 
     def _feeds(self, op: Op, item: Comparison, error: Error, which: str) -> None:
         self._found.data = (
