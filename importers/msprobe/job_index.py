@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -28,6 +29,8 @@ from importers.msprobe.job_names import CALLS, RANKS, TARGET, in_rank, rank_of_o
 
 _Ends: TypeAlias = tuple[str, str, str]
 """The shape of a tensor, its least and its largest value, as texts: NaN is itself there."""
+_Reads: TypeAlias = dict[_Ends, list[int]]
+"""Where the calls of a rank read such a tensor: the numbers of the calls, in order."""
 _DO_NOT_WAIT = tuple(f"{JOINED}{name}" for name in (SENDS[1], RECEIVES[1], BATCH))
 """Messages whose receiver goes on before they have come."""
 
@@ -42,15 +45,17 @@ def scan_job(step: Path, graph: ModelGraph) -> DumpIndex:
     between = between_ranks(graph)
     gathered = Gathering()
     missing: list[str] = []
-    messages = [op for op in graph.ops if op.type in _DO_NOT_WAIT]
+    messages = {op.id: op for op in graph.ops if op.type in _DO_NOT_WAIT}
     ends: dict[TensorKey, _Ends] = {}
-    read: dict[int, set[_Ends]] = defaultdict(set)
+    read: dict[int, _Reads] = {}
+    calls: dict[tuple[int, str], int] = {}
     with gc_paused():
         for rank, folder in rank_folders(step).items():
             path = folder / DUMP
             entries = read_dump_json(path)
             gathered.files += len(entries)
-            for name, entry in entries.items():
+            read[rank] = defaultdict(list)
+            for place, (name, entry) in enumerate(entries.items()):
                 op = ops.get(in_rank(rank, name))
                 if op is not None:
                     gather_tensors(gathered, path, tensors_of_op(op, entry))
@@ -59,13 +64,17 @@ def scan_job(step: Path, graph: ModelGraph) -> DumpIndex:
                     gather_tensors(gathered, path, tensors)
                     own = {key: _ends(leaf) for key, leaf in tensors if messages}
                     ends.update(own)
-                    read[rank].update(own[key] for key in own if key[1] is TensorIO.INPUT)
+                    calls[rank, name] = place
+                    for key in own:
+                        if key[1] is TensorIO.INPUT and key[0] not in messages:
+                            read[rank][own[key]].append(place)
                 else:
                     missing.append(in_rank(rank, name))
                 if messages and (rank, name) not in between:
-                    read[rank].update(map(_ends, tensors_of(name, entry, TensorIO.INPUT)))
-    for op in messages:
-        _leave_out_early(gathered, op, ends, read)
+                    for leaf in tensors_of(name, entry, TensorIO.INPUT):
+                        read[rank][_ends(leaf)].append(place)
+    for op in messages.values():
+        _leave_out_early(gathered, op, ends, read, calls)
     gathered.tensors.update(_of_inferred(graph, gathered.tensors))
     return gathered.index(notes=(of_no_op(missing, "call"),) if missing else ())
 
@@ -78,19 +87,34 @@ def _leave_out_early(
     gathered: Gathering,
     message: Op,
     ends: Mapping[TensorKey, _Ends],
-    read: Mapping[int, Container[_Ends]],
+    read: Mapping[int, _Reads],
+    numbers: Mapping[tuple[int, str], int],
 ) -> None:
     """Leave out what a rank received if it was dumped before it came, as calls that do not wait
-    allow: it is not what was sent, and nothing of the rank reads it."""
+    allow: it is not what was sent, and it is not what the rank goes on to compute with.
+
+    A buffer is used again, so that what it holds before a message comes is read elsewhere, too:
+    what counts is what is read first after the call. That one value everywhere, such as 0, is read
+    says nothing.
+    """
     sent = ends.get((message.id, TensorIO.INPUT, 0))
+    calls = dict(zip(_listed(message, RANKS), _listed(message, CALLS), strict=True))
     for output in message.makes:
         key = message.id, TensorIO.OUTPUT, output.port
         received, rank = ends.get(key), rank_of_output(message, output.port)
         if rank != message.attrs.get(TARGET) or received in (None, sent):
             continue
-        ref = None if received in read[rank] else gathered.tensors.pop(key, None)
+        number = numbers[rank, str(calls[rank])]
+        first_reads = [
+            next((place for place in read[rank].get(each, ()) if place > number), math.inf)
+            for each in (sent, received)
+            if each is not None
+        ]
+        if received[1] != received[2] and first_reads[-1] < min(first_reads[:-1], default=math.inf):
+            continue
+        ref = gathered.tensors.pop(key, None)
         if ref is not None:
-            why = "it was dumped before it had come: no call of the rank reads it"
+            why = "it was dumped before it had come: no call of the rank reads it next"
             gathered.problems.append(DumpProblem(ref.path, *key, Reason.UNREADABLE_DUMP, why))
 
 
