@@ -17,7 +17,12 @@ from divergraph.rootcause.tolerances.contract import (
     Tolerance,
     ToleranceEstimate,
 )
-from divergraph.rootcause.tolerances.masks import Mask, past_the_end, standing_for_infinity
+from divergraph.rootcause.tolerances.masks import (
+    END_OF_FLOAT32,
+    Mask,
+    past_the_end,
+    standing_for_infinity,
+)
 
 
 def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
@@ -44,9 +49,7 @@ def _overflown(estimate: ToleranceEstimate) -> Array | None:
 
 
 def _mask(context: OpContext, reference: Array, device: Array) -> Mask | None:
-    largest = context.arithmetic.precision.largest
-    if largest is None:
-        return None  # the type holds all numbers a model has
+    largest = context.arithmetic.precision.largest or END_OF_FLOAT32
     huge = context.arithmetic.mask_sentinels(context.group)
     standing = standing_for_infinity(reference, device, huge, largest)
     scaled = past_the_end(reference, device, context.given.values(), huge, largest)

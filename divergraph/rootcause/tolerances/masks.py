@@ -1,8 +1,10 @@
 """Numbers that stand for infinity.
 
-Attention masks add -1e9 or -3.4e38 to scores that are to be ignored. No 16-bit type holds that:
+Attention masks add -1e9 or -3.4e38 to scores that are to be ignored. float16 does not hold that:
 one device has -65504 there, one -10000 as converters write it, one minus infinity. All serve
-equally well and say nothing of the op. Any other value there is compared with -65504.
+equally well and say nothing of the op. Any other value there is compared with -65504. And -3.4e38,
+float32's least number, is another in bfloat16, and minus infinity where it is multiplied or
+rounded up, whatever the rest is computed in.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
 from divergraph.rootcause.values import is_numeric
 
+END_OF_FLOAT32 = 255 * 2.0**120
+"""The largest number of bfloat16. What float32 has beyond it, and infinity, are one number there."""
 MASKING = frozenset(
     {
         *("Add", "AddV2", "Sub", "Where", "Select", "SelectV2"),
@@ -66,11 +70,10 @@ def without(mask: Mask | None, value: Array) -> Array:
 def standing_for_infinity(
     reference: Array, device: Array, huge: tuple[float, ...], largest: float
 ) -> Mask | None:
-    """The elements where *reference* is near one of the values *huge*; None if there are none, or
-    *device* has another number of elements."""
-    if not huge or reference.dtype.kind != "f" or not is_numeric(device):
-        return None
-    if reference.size != device.size:
+    """The elements where *reference* is near one of the values *huge*, or at the end of float32
+    and *device* past the *largest* number of its type; None if there are none, or *device* has
+    another number of elements."""
+    if reference.dtype.kind != "f" or not is_numeric(device) or reference.size != device.size:
         return None
     there = np.zeros(reference.shape, np.bool_)
     # 1.01 times a number near the largest float32 overflows, which is fine here.
@@ -79,10 +82,13 @@ def standing_for_infinity(
         for value in huge:
             there |= np.abs(wide - value) <= calibration.SAME_CONSTANT * abs(value)
         actual = device.reshape(reference.shape)
-        agreeing = (np.abs(actual) >= calibration.MASK_LEAST) & (
-            np.signbit(actual) == np.signbit(wide)
-        )
-    return Mask(there & agreeing, there & ~agreeing, largest) if there.any() else None
+        same_side = np.signbit(actual) == np.signbit(wide)
+        agreeing = same_side & (np.abs(actual) >= calibration.MASK_LEAST)
+        ended = same_side & (np.abs(wide) >= END_OF_FLOAT32) & (np.abs(actual) >= largest)
+    ended &= np.isfinite(wide)
+    if not (there.any() or ended.any()):
+        return None
+    return Mask((there & agreeing) | ended, there & ~agreeing & ~ended, largest)
 
 
 def past_the_end(

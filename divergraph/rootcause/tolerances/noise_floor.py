@@ -33,6 +33,7 @@ from divergraph.rootcause.groups.group_state import GroupState
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.masks import (
+    END_OF_FLOAT32,
     MASKING,
     is_mask_maker,
     sentinel_values,
@@ -507,8 +508,7 @@ class Emulation:
             value = result.values.get(result.key)
             if value is None or value.dtype.kind != "f":
                 continue
-            most = self.precision.largest
-            if most is not None and (huge := sentinel_values(value, most)):
+            if huge := sentinel_values(value, self.precision.largest or END_OF_FLOAT32):
                 self._sentinels[result.key] = huge
             quantiser = self.quantisers.by_tensor.get(result.key)
             if quantiser is None:

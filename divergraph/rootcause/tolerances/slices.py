@@ -30,8 +30,12 @@ def slice_suspicion(
     *smallest* that of every element.
     """
     suspicion = 0.0
-    for wrong, usual, sizes, _ in _energies(reference, device, imitations, smallest):
+    energies = _energies(reference, device, imitations, smallest)
+    for (wrong, own, sizes, seen), shared in zip(
+        energies, _shared(reference, imitations, calibration.SLICES_LEAST), strict=False
+    ):
         few = reference.size / sizes.size < calibration.SLICE_LEAST_VALUES
+        usual = np.maximum(own, _of_few(own, seen, shared))
         suspicion = max(suspicion, _of_axis((wrong, usual, sizes), unit, few=few))
     return suspicion
 
@@ -136,6 +140,20 @@ def departing_suspicion(
         _departing(norms, unit, right.size / norms[0].size) for norms in _along_axes(energies)
     ]
     return max((departure for departure in departures if departure is not None), default=None)
+
+
+def _of_few(usual: Array, seen: Array, shared: Array) -> Array:
+    """What noise of the usual size is in slices with few errors, or with one that most *shared*,
+    such as a channel behind a Relu that is 0 but for one value, or one whose inputs hardly vary:
+    the imitation's own may be small by luck; 0 for others."""
+    there = seen > 0
+    with np.errstate(divide="ignore"):
+        own_errors = 1.0 / np.maximum(1.0 / seen, shared)
+    few = there & (own_errors < calibration.SLICE_LEAST_VALUES)
+    if not few.any():
+        return np.zeros_like(usual)
+    of_one = np.median(usual[there] / np.sqrt(seen[there]))
+    return np.where(few, of_one * np.sqrt(seen), 0.0)
 
 
 def _departing(norms: Sequence[Array], unit: float, values: float) -> float | None:
