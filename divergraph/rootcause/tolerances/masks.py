@@ -19,7 +19,7 @@ from divergraph.rootcause import calibration
 from divergraph.rootcause.values import is_numeric
 
 END_OF_FLOAT32 = 255 * 2.0**120
-"""The largest number of bfloat16. What float32 has beyond it, and infinity, are one number there."""
+"""The largest number of bfloat16: what float32 has beyond it is that one there, or infinity."""
 MASKING = frozenset(
     {
         *("Add", "AddV2", "Sub", "Where", "Select", "SelectV2"),

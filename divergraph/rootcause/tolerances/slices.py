@@ -35,7 +35,7 @@ def slice_suspicion(
         energies, _shared(reference, imitations, calibration.SLICES_LEAST), strict=False
     ):
         few = reference.size / sizes.size < calibration.SLICE_LEAST_VALUES
-        usual = np.maximum(own, _of_few(own, seen, shared))
+        usual = own if few else np.maximum(own, _of_few(own, seen, shared))
         suspicion = max(suspicion, _of_axis((wrong, usual, sizes), unit, few=few))
     return suspicion
 

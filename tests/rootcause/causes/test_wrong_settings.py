@@ -123,22 +123,23 @@ def test_a_factor_next_to_nothing_is_a_missing_operand(tmp_path: Path) -> None:
     assert cause(tmp_path, right, wrong).label == "lost_bias"
 
 
-def test_another_epsilon_is_found_with_its_value(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("epsilon", "said"), [(0.05, "0.05"), (0.0, "0")])
+def test_another_epsilon_is_found_with_its_value(epsilon: float, said: str, tmp_path: Path) -> None:
     operands = {"scale": np.ones(6, np.float32)}
     paths = [
         ran(
             tmp_path / name,
-            node("LayerNormalization", operands, epsilon=epsilon),
+            node("LayerNormalization", operands, epsilon=value),
             operands,
             [40, 6],
         )
-        for name, epsilon in (("right", 1e-5), ("wrong", 0.05))
+        for name, value in (("right", right), ("wrong", wrong))
     ]
 
     found = cause(tmp_path, *paths)
 
     assert found.label == "wrong_epsilon"
-    assert "with epsilon 0.05 in place of 1e-05" in found.sentence
+    assert f"with epsilon {wrong:g} in place of {right:g}" in found.sentence
 
 
 def test_lengths_of_sequences_that_were_not_taken_are_named(tmp_path: Path) -> None:

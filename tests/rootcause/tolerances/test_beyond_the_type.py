@@ -7,6 +7,7 @@ from judged_output import H, V, acted, context, judged
 
 from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
+from divergraph.rootcause.tolerances.masks import END_OF_FLOAT32
 from graphstore.model import Effect, Guilt
 
 
@@ -28,10 +29,23 @@ def test_masks_are_left_out_however_they_are_held() -> None:
     found, split = judged(device, reference, emulation, known=known)
     assert split.guilt is Guilt.GUILTY
     assert acted(found, "beyond the type").numbers == {"held": 0, "missed": 900, "overflown": 0}
-    in_32_bits = context(FP32)
-    in_32_bits.arithmetic.numbers = (-1e9,)
-    found, _ = judged(reference, reference, reference, known=in_32_bits)
-    assert acted(found, "beyond the type") is None
+
+
+def test_the_end_of_float32_is_infinity_whatever_the_rest_is_computed_in() -> None:
+    reference = V.copy()
+    reference[:900] = np.finfo(np.float32).min
+    for held in (-END_OF_FLOAT32, -np.inf):
+        device = reference.copy()
+        device[:900] = held
+        found, split = judged(device, reference, reference, known=context(FP32))
+        assert split.guilt is Guilt.NONE, held
+        numbers = acted(found, "beyond the type").numbers
+        assert numbers == {"held": 900, "missed": 0, "overflown": 0}
+    for wrong in (-65504.0, END_OF_FLOAT32):
+        device[:900] = wrong
+        found, split = judged(device, reference, reference, known=context(FP32))
+        assert split.guilt is Guilt.GUILTY, wrong
+        assert acted(found, "beyond the type") is None
 
 
 def test_an_overflow_of_the_type_excuses_only_the_same_places() -> None:

@@ -47,6 +47,21 @@ def test_single_values_of_noise_that_is_not_imitated_exactly_say_nothing(seed: i
     assert slice_suspicion(exact, device, [imitated], UNIT, 0.0) < 6
 
 
+def test_a_channel_with_one_value_is_held_against_the_noise_of_others() -> None:
+    rng = np.random.default_rng(2)
+    exact = np.maximum(rng.standard_normal((500, 16)), 0.0).astype(np.float32)
+    exact[1:, 3] = 0.0  # as behind a Relu
+    exact[0, 3] = 1.0
+    imitated, device = (
+        exact * (1 + rng.uniform(-1, 1, exact.shape) * BF16.unit).astype(np.float32)
+        for _ in range(2)
+    )
+    imitated[0, 3] = exact[0, 3]  # by luck
+    assert slice_suspicion(exact, device, [imitated], UNIT, 0.0) < 3
+    device[0, 3] = 1.1
+    assert slice_suspicion(exact, device, [imitated], UNIT, 0.0) > 10
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_a_slice_that_is_off_is_seen_whatever_its_axis(axis: int) -> None:
     exact, imitated, device = layer(1, 64, 128)

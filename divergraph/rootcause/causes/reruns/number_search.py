@@ -51,6 +51,18 @@ def searched_numbers(
             yield trial
 
 
+def epsilons_left_out(op: Op, arguments: Mapping[str, ReadArgument]) -> Iterator[Trial[AttrValue]]:
+    """*op* without its epsilons: what a search finds where the device has a multiple of what is
+    expected explains that no better than a wrong scale does, but 0 is no number that fits all."""
+    for name, (said, own) in _numbers(op, arguments).items():
+        if is_epsilon(name, own):
+            yield _left_out(name, said, own)
+
+
+def _left_out(name: str, said: str, own: float) -> Trial[AttrValue]:
+    return Trial("wrong_epsilon", f"with {said} 0 in place of {own:.3g}", {name: 0.0})
+
+
 def _search(
     view: SampledTensors, op: Op, name: str, said: str, own: float
 ) -> Trial[AttrValue] | None:
@@ -87,9 +99,7 @@ def _search(
             low = first
     value = _refined(view, outcome, own * 10.0 ** float((low + high) / 2))
     if abs(value / own) < NO_GAIN:
-        if label != "wrong_epsilon":
-            return None
-        value = 0.0  # left out, or so small that it makes no difference
+        return _left_out(name, said, own) if label == "wrong_epsilon" else None
     if label == "wrong_setting" and view.explained_by(rerun(op, {name: 0.0})):
         return None  # within the noise of nothing, so what it multiplies is missing
     return Trial(label, f"with {said} {value:.3g} in place of {own:.3g}", {name: value})

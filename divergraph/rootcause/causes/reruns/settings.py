@@ -9,7 +9,7 @@ import numpy as np
 
 from divergraph.execute.translate.torch.arguments import arguments_of
 from divergraph.rootcause.causes.evidence import Cause, SampledTensors, Trial
-from divergraph.rootcause.causes.reruns.number_search import searched_numbers
+from divergraph.rootcause.causes.reruns.number_search import epsilons_left_out, searched_numbers
 from divergraph.rootcause.causes.reruns.other_attributes import trials, trials_of_arguments
 from graphstore.model import AttrValue, Op
 from importers.msprobe.graph import ARGUMENTS
@@ -48,7 +48,10 @@ def _tried(op: Op, view: SampledTensors, *, numbers: bool) -> Iterator[Trial[Att
     arguments = arguments_of(op, view.case.inputs) if ARGUMENTS in op.attrs else {}
     axes = _rank(op, view)
     choices = chain(trials(op, axes), trials_of_arguments(arguments, axes))
-    return chain(choices, searched_numbers(view, op, arguments) if numbers else ())
+    searched = (
+        searched_numbers(view, op, arguments) if numbers else epsilons_left_out(op, arguments)
+    )
+    return chain(choices, searched)
 
 
 def _multiple(view: SampledTensors) -> bool:
