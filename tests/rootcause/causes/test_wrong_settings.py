@@ -123,8 +123,10 @@ def test_a_factor_next_to_nothing_is_a_missing_operand(tmp_path: Path) -> None:
     assert cause(tmp_path, right, wrong).label == "lost_bias"
 
 
-@pytest.mark.parametrize(("epsilon", "said"), [(0.05, "0.05"), (0.0, "0")])
-def test_another_epsilon_is_found_with_its_value(epsilon: float, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("right", "wrong"), [(1e-5, 0.05), (1e-3, 0.0)])
+def test_another_epsilon_is_found_with_its_value(
+    right: float, wrong: float, tmp_path: Path
+) -> None:
     operands = {"scale": np.ones(6, np.float32)}
     paths = [
         ran(
