@@ -223,7 +223,9 @@ def cache() -> Path:
 
 
 def prepared(name: str) -> Path:
-    """The model called *name* with the shapes of its feeds written into it."""
+    """The model called *name* with the shapes of its feeds written into it; a file's own path."""
+    if name.endswith(".onnx"):
+        return Path(name)
     target = cache() / f"{name}.onnx"
     base, quantised, _ = name.partition(_INT8)
     if quantised:
@@ -243,7 +245,9 @@ def prepared(name: str) -> Path:
 
 
 def feeds(name: str, seed: int = 0) -> dict[str, Array]:
-    """Input values by name; a generated model has one set of them."""
+    """Input values by name; a generated model has one set of them, and so has a file, beside it."""
+    if name.endswith(".onnx"):
+        return dict(np.load(Path(name).with_suffix(".npz")))
     name = name.partition(_INT8)[0]
     generated = _generated(name)
     if generated is not None:
