@@ -7,10 +7,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from full_run import sample_run
 from shaped_runs import shaped_graph
 
 from benchmarks.scale.local_neo4j import LocalServer
@@ -33,49 +35,49 @@ ASK = """
 import sys
 from divergraph.cli.main import run
 print("ready", flush=True)
-sys.exit(run(["query", sys.argv[1], "--timeout", "600", "--store", sys.argv[2]]))
+sys.exit(run(["query", sys.argv[1], "--run", "wide", "--timeout", "600", "--store", sys.argv[2]]))
 """
 
 
-@pytest.fixture
-def wide(store: GraphStore) -> GraphStore:
-    """The store with a graph ``wide`` of 2000 ops: joined with itself, it has no end."""
-    names = [f"op{number}" for number in range(2000)]
-    store.save_graph(shaped_graph("wide", pairwise(names), names), "wide")
-    return store
+@pytest.fixture(scope="module")
+def filled(module_store: GraphStore) -> GraphStore:
+    """The store with the run ``first`` and a graph ``wide`` of 500 ops: joined with itself three
+    times, it has no end."""
+    names = [f"op{number}" for number in range(500)]
+    module_store.save_graph(shaped_graph("wide", pairwise(names), names), "wide")
+    module_store.save_run(sample_run("first"))
+    return module_store
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedStore]:
+    """An embedded store with the run ``first``."""
+    with EmbeddedStore(tmp_path_factory.mktemp("embedded") / "store") as store:
+        store.save_run(sample_run("first"))
+        yield store
 
 
 @pytest.mark.slow
-def test_a_query_is_stopped_from_another_thread(wide: GraphStore) -> None:
+def test_a_query_is_stopped_from_another_thread(filled: GraphStore) -> None:
     stop = Cancellation()
     timer = threading.Timer(0.5, stop.cancel)
     timer.start()
     with pytest.raises(CancelledError, match="the query was stopped"):
-        wide.query(ENDLESS, QueryParameters(timeout=600, cancellation=stop), "wide")
+        filled.query(ENDLESS, QueryParameters(timeout=600, cancellation=stop), "wide")
     with pytest.raises(CancelledError):  # it stays so
-        wide.query("RETURN 1", QueryParameters(cancellation=stop), "wide")
-    assert wide.query("RETURN 1", QueryParameters(), "wide").rows == ((1,),)
+        filled.query("RETURN 1", QueryParameters(cancellation=stop), "wide")
+    assert filled.query("RETURN 1", QueryParameters(), "wide").rows == ((1,),)
 
 
-def test_a_query_is_stopped_by_its_time_limit(wide: GraphStore) -> None:
+def test_a_query_is_stopped_by_its_time_limit(filled: GraphStore) -> None:
     with pytest.raises(QueryError, match=r"took longer than 0\.3 s"):
-        wide.query(ENDLESS, QueryParameters(timeout=0.3), "wide")
-
-
-@pytest.fixture
-def address(store: GraphStore, request: pytest.FixtureRequest, monkeypatch) -> str:
-    """What --store takes; for Neo4j, the password is in the environment."""
-    if isinstance(store, Neo4jStore):
-        server: LocalServer = request.getfixturevalue("neo4j_server")
-        monkeypatch.setenv("NEO4J_USERNAME", server.user)
-        monkeypatch.setenv("NEO4J_PASSWORD", server.password)
-    return store.url
+        filled.query(ENDLESS, QueryParameters(timeout=0.3), "wide")
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is sent otherwise there")
 @pytest.mark.usefixtures("ctrl_c_heard")
-def test_ctrl_c_ends_a_query_at_once(wide: GraphStore, address: str) -> None:
+def test_ctrl_c_ends_a_query_at_once(filled: GraphStore, address: str) -> None:
     command = [sys.executable, "-c", ASK, ENDLESS, address]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -87,15 +89,15 @@ def test_ctrl_c_ends_a_query_at_once(wide: GraphStore, address: str) -> None:
         _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert said.strip() == "stopped"
-    if isinstance(wide, Neo4jStore):
+    if isinstance(filled, Neo4jStore):
         running = "SHOW TRANSACTIONS YIELD currentQuery WHERE currentQuery CONTAINS 'd:Op' "
-        with wide._wire._driver.session() as session:
+        with filled._wire._driver.session() as session:
             left = [row for row in session.run(running + "RETURN currentQuery") if "a:Op" in row[0]]
         assert [row[0] for row in left if "SHOW" not in row[0]] == []
 
 
 @pytest.mark.slow
-def test_the_command_ends_though_the_engine_does_not(tmp_path: Path, sample_run) -> None:
+def test_the_command_ends_though_the_engine_does_not(tmp_path: Path) -> None:
     """Its clock is looked at between rows only, and this is one."""
     with EmbeddedStore(tmp_path / "store") as store:
         store.save_run(sample_run("first"))
@@ -107,73 +109,64 @@ def test_the_command_ends_though_the_engine_does_not(tmp_path: Path, sample_run)
     assert "the query took longer than 0.2 s" in ended.stderr
 
 
-def test_a_parameter_needs_a_value(store: GraphStore, sample_run) -> None:
+def test_a_parameter_needs_a_value(filled: GraphStore) -> None:
     """ladybug takes one without for true, and would give all ops."""
-    store.save_run(sample_run("first"))
     with pytest.raises(QueryError, match=r"\$x has no value") as caught:
-        store.query("MATCH (o:Op) WHERE o.name = $x RETURN o.name", QueryParameters(), "first")
+        filled.query("MATCH (o:Op) WHERE o.name = $x RETURN o.name", QueryParameters(), "first")
     assert caught.value.position == 28
     with pytest.raises(QueryError, match=r"\$run has no value.*ask one run or graph"):
-        store.query("MATCH (m:Metric {run: $run}) RETURN m", QueryParameters())
+        filled.query("MATCH (m:Metric {run: $run}) RETURN m", QueryParameters())
 
 
 @pytest.mark.parametrize(
     "value", [1, 1.5, "it's", True, None, [1, 2], ["a", "b"], {"a": 1, "b": [1.5]}, [{"a": "x"}]]
 )
-def test_parameters_are_json_values(store: GraphStore, sample_run, value: object) -> None:
-    store.save_run(sample_run("first"))
-    answer = store.query("RETURN $x AS x", QueryParameters({"x": value}), "first")
+def test_parameters_are_json_values(filled: GraphStore, value: object) -> None:
+    answer = filled.query("RETURN $x AS x", QueryParameters({"x": value}), "first")
     assert answer.rows == ((value,),)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("value", [[1, "a"], 2**70, object()])
-def test_parameters_an_engine_cannot_take(store: GraphStore, sample_run, value: object) -> None:
-    store.save_run(sample_run("first"))
+def test_parameters_an_engine_cannot_take(filled: GraphStore, value: object) -> None:
     try:
-        answer = store.query("RETURN $x AS x", QueryParameters({"x": value}), "first")
+        answer = filled.query("RETURN $x AS x", QueryParameters({"x": value}), "first")
     except QueryError:
         return
     assert answer.rows == ((value,),)
 
 
-def test_plans_say_how(store: GraphStore, sample_run) -> None:
-    store.save_run(sample_run("first"))
+def test_plans_say_how(filled: GraphStore) -> None:
     cypher = "MATCH (o:Op) WHERE o.topo > $least RETURN o.name"
-    plan = store.explain(cypher, QueryParameters(), "first")
+    plan = filled.explain(cypher, QueryParameters(), "first")
     assert "o" in plan
     assert len(plan.splitlines()) > 3
-    asked = store.query(f"EXPLAIN {cypher}", QueryParameters(), "first")
+    asked = filled.query(f"EXPLAIN {cypher}", QueryParameters(), "first")
     assert asked.columns == ("plan",)
     assert "\n".join(str(row[0]) for row in asked.rows) == plan
-    named = store.explain("descendants", QueryParameters(), "first")
+    named = filled.explain("descendants", QueryParameters(), "first")
     assert named.startswith("Answered on arrays")
     with pytest.raises(QueryError) as caught:
-        store.explain("MATCH (o:Op RETURN o", QueryParameters(), "first")
+        filled.explain("MATCH (o:Op RETURN o", QueryParameters(), "first")
     assert caught.value.position == 12
     with pytest.raises(QueryError):
-        store.explain("MATCH (o:Op) DELETE o", QueryParameters(), "first")
+        filled.explain("MATCH (o:Op) DELETE o", QueryParameters(), "first")
 
 
-def test_what_the_embedded_engine_does_not_know(tmp_path: Path, sample_run) -> None:
-    with EmbeddedStore(tmp_path / "store") as store:
-        store.save_run(sample_run("first"))
+def test_what_the_embedded_engine_does_not_know(embedded: EmbeddedStore) -> None:
+    def said(cypher: str) -> tuple[str, int | None]:
+        with pytest.raises(QueryError) as caught:
+            embedded.query(cypher, QueryParameters(), "first")
+        return str(caught.value), caught.value.position
 
-        def said(cypher: str) -> tuple[str, int | None]:
-            with pytest.raises(QueryError) as caught:
-                store.query(cypher, QueryParameters(), "first")
-            return str(caught.value), caught.value.position
-
-        text, position = said("MATCH (o:Op) RETURN o.name, o.subgrah")
-        assert "o has no property subgrah (did you mean subgraph" in text
-        assert position == 30
-        assert (
-            "no label or relationship Opp (did you mean Op?)" in said("MATCH (o:Opp) RETURN o")[0]
-        )
-        assert said("MATCH (o:Op) RETURN p.name") == (
-            "query position 20: Variable p is not in scope.",
-            20,
-        )
+    text, position = said("MATCH (o:Op) RETURN o.name, o.subgrah")
+    assert "o has no property subgrah (did you mean subgraph" in text
+    assert position == 30
+    assert "no label or relationship Opp (did you mean Op?)" in said("MATCH (o:Opp) RETURN o")[0]
+    assert said("MATCH (o:Op) RETURN p.name") == (
+        "query position 20: Variable p is not in scope.",
+        20,
+    )
 
 
 @pytest.mark.slow
@@ -207,12 +200,10 @@ def test_notes_on_hops_are_for_deep_graphs_only() -> None:
     ],
 )
 def test_what_the_embedded_engine_counts_wrongly_is_refused(
-    tmp_path: Path, sample_run, cypher: str
+    embedded: EmbeddedStore, cypher: str
 ) -> None:
-    with EmbeddedStore(tmp_path / "store") as store:
-        store.save_run(sample_run("first"))
-        with pytest.raises(QueryError, match="wrong beside an aggregate with DISTINCT"):
-            store.query(cypher, QueryParameters(), "first")
+    with pytest.raises(QueryError, match="wrong beside an aggregate with DISTINCT"):
+        embedded.query(cypher, QueryParameters(), "first")
 
 
 @pytest.mark.slow
@@ -225,22 +216,15 @@ def test_what_the_embedded_engine_counts_wrongly_is_refused(
         "MATCH (o:Op) WITH o.type AS type, count(*) AS n RETURN type, count(DISTINCT n)",
     ],
 )
-def test_other_aggregates_are_the_same_on_every_store(
-    store: GraphStore, sample_run, cypher: str
-) -> None:
-    store.save_run(sample_run("first"))
-    answer = store.query(f"{cypher} AS last", QueryParameters(), "first")
+def test_other_aggregates_are_the_same_on_every_store(filled: GraphStore, cypher: str) -> None:
+    answer = filled.query(f"{cypher} AS last", QueryParameters(), "first")
     assert all(0 not in row and None not in row for row in answer.rows if "max" not in cypher)
 
 
-def test_no_list_after_in_is_refused_where_the_engine_would_crash(
-    tmp_path: Path, sample_run
-) -> None:
-    with EmbeddedStore(tmp_path / "store") as store:
-        store.save_run(sample_run("first"))
-        for cypher in ("MATCH (o:Op) WHERE o.name IN $x RETURN o.name", "RETURN 1 IN ($x)"):
-            with pytest.raises(QueryError, match=r"\$x after IN is a list, not null"):
-                store.query(cypher, QueryParameters({"x": None}), "first")
+def test_no_list_after_in_is_refused_where_the_engine_would_crash(embedded: EmbeddedStore) -> None:
+    for cypher in ("MATCH (o:Op) WHERE o.name IN $x RETURN o.name", "RETURN 1 IN ($x)"):
+        with pytest.raises(QueryError, match=r"\$x after IN is a list, not null"):
+            embedded.query(cypher, QueryParameters({"x": None}), "first")
 
 
 ODD = (
@@ -254,18 +238,16 @@ PLAIN = (
 )
 
 
-def test_parameters_come_back_as_they_were_or_are_refused(tmp_path: Path, sample_run) -> None:
+def test_parameters_come_back_as_they_were_or_are_refused(embedded: EmbeddedStore) -> None:
     """The engine makes texts of mixed lists and gives all maps in a list the keys of the first."""
-    with EmbeddedStore(tmp_path / "store") as store:
-        store.save_run(sample_run("first"))
-        for value in PLAIN:
-            asked = QueryParameters({"x": value})
-            assert store.query("RETURN $x AS x", asked, "first").rows == ((value,),)
-        for value in ODD:
-            with pytest.raises(QueryError, match=r"\$x is nothing the embedded engine takes: "):
-                store.query("RETURN $x AS x", QueryParameters({"x": value}), "first")
-        with pytest.raises(QueryError, match="half of a surrogate pair"):
-            store.query(r"RETURN '\ud800' AS x", QueryParameters(), "first")
+    for value in PLAIN:
+        asked = QueryParameters({"x": value})
+        assert embedded.query("RETURN $x AS x", asked, "first").rows == ((value,),)
+    for value in ODD:
+        with pytest.raises(QueryError, match=r"\$x is nothing the embedded engine takes: "):
+            embedded.query("RETURN $x AS x", QueryParameters({"x": value}), "first")
+    with pytest.raises(QueryError, match="half of a surrogate pair"):
+        embedded.query(r"RETURN '\ud800' AS x", QueryParameters(), "first")
 
 
 EMBEDDED_ATTACKS = [
@@ -301,22 +283,21 @@ NEO4J_ATTACKS = [
 ]
 
 
-def test_attacks_reach_nothing(store: GraphStore, sample_run, tmp_path: Path) -> None:
-    store.save_run(sample_run("first"))
+def test_attacks_reach_nothing(filled: GraphStore, tmp_path: Path) -> None:
     secret, out = tmp_path / "secret.csv", tmp_path / "out"
     secret.write_text("SECRET\n", encoding="utf-8")
-    attacks = NEO4J_ATTACKS if isinstance(store, Neo4jStore) else EMBEDDED_ATTACKS
+    attacks = NEO4J_ATTACKS if isinstance(filled, Neo4jStore) else EMBEDDED_ATTACKS
     for attack in attacks:
         for target in ("first", None):
             cypher = attack.format(secret=secret, out=out)
             with pytest.raises(QueryError):
-                store.query(cypher, QueryParameters(), target)
+                filled.query(cypher, QueryParameters(), target)
     assert not out.exists()
-    types = store.query("MATCH (o:Op) RETURN DISTINCT o.type", QueryParameters(), "first").rows
+    types = filled.query("MATCH (o:Op) RETURN DISTINCT o.type", QueryParameters(), "first").rows
     assert ("x",) not in types
 
 
-def test_the_embedded_engine_alone_would_obey(tmp_path: Path, sample_run) -> None:
+def test_the_embedded_engine_alone_would_obey(tmp_path: Path) -> None:
     """Opened read-only, it still reads and writes files: only the check stops it."""
     with EmbeddedStore(tmp_path / "store") as store:
         store.save_run(sample_run("first"))
@@ -331,18 +312,22 @@ def test_the_embedded_engine_alone_would_obey(tmp_path: Path, sample_run) -> Non
 
 @pytest.mark.neo4j
 @pytest.mark.xdist_group("neo4j")
-def test_a_procedure_that_does_not_exist_is_the_querys_fault(neo4j_store: Neo4jStore) -> None:
+def test_a_procedure_that_does_not_exist_is_the_querys_fault(neo4j_server: LocalServer) -> None:
     """Names of procedures are told apart by case, the list of allowed ones does not."""
-    with pytest.raises(QueryError, match="no procedure"):
-        neo4j_store.query("CALL DB.LABELS() YIELD label RETURN label", QueryParameters())
+    server = neo4j_server
+    with (
+        Neo4jStore(server.url, server.user, server.password) as store,
+        pytest.raises(QueryError, match="no procedure"),
+    ):
+        store.query("CALL DB.LABELS() YIELD label RETURN label", QueryParameters())
 
 
-def test_places_in_lists_count_from_zero(wide: GraphStore) -> None:
+def test_places_in_lists_count_from_zero(filled: GraphStore) -> None:
     text = """
         WITH [10, 20, 30] AS l UNWIND [0, -1] AS i
         RETURN l[0] AS first, l[i] AS one, l[1..] AS tail, l[..-1] AS head, l[0..i + 2] AS some
     """
-    rows = wide.query(text, QueryParameters(), "wide").rows
+    rows = filled.query(text, QueryParameters(), "wide").rows
     assert sorted(rows, key=repr) == [
         (10, 10, [20, 30], [10, 20], [10, 20]),
         (10, 30, [20, 30], [10, 20], [10]),

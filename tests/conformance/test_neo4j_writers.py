@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,18 +22,31 @@ from graphstore.neo4j import writing as server_writing
 pytestmark = [pytest.mark.neo4j, pytest.mark.xdist_group("neo4j"), pytest.mark.thorough]
 
 MADE = Path(__file__).parents[1] / "made"
-OPS = 400
+OPS = 60
 
 CHILD = """
 import os, sys
 from graphstore.errors import DivergraphError
-from graphstore.neo4j import Neo4jStore, bulk, connection
+from graphstore.neo4j import Neo4jStore, bulk, connection, writing
 
-made, url, user, name, graph, ops = sys.argv[1:]
+made, url, user, name, graph, ops, batches, sent = sys.argv[1:]
 sys.path.insert(0, made)
 from shaped_runs import chain_run
 bulk._ROWS = 20  # many transactions: more moments to die at
 connection.CHANGE_SECONDS = 5.0
+
+def halting(batches):
+    global sent
+    for number, batch in enumerate(batches):
+        if str(number) == sent:
+            sent = None  # once
+            print("halted", flush=True)
+            sys.stdin.readline()
+        yield batch
+
+if batches:
+    whole = getattr(writing, batches)
+    setattr(writing, batches, lambda *records: halting(whole(*records)))
 with Neo4jStore(url, user, os.environ["SECRET"]) as store:
     print("ready", flush=True)
     sys.stdin.readline()
@@ -47,23 +59,25 @@ with Neo4jStore(url, user, os.environ["SECRET"]) as store:
 """
 
 MOMENTS = {
-    "claimed": "MATCH (r:PendingRun) RETURN 1",
-    "ops": "MATCH (o:Op) WITH count(o) AS n WHERE n >= 100 RETURN n",
-    "edges": "MATCH (:Op)-[f:FEEDS]->(:Op) WITH count(f) AS n WHERE n >= 100 RETURN n",
-    "metrics": "MATCH (m:Metric) WITH count(m) AS n WHERE n >= 100 RETURN n",
-    "last rows": "MATCH ()-[n:NEXT_MEASURED]->() RETURN 1 LIMIT 1",
+    "claimed": ("op_batches", 0),
+    "ops": ("op_batches", 2),
+    "edges": ("graph_batches", 2),
+    "metrics": ("metric_batches", 2),
+    "last rows": ("run_batches", 5),
 }
+"""What a writer halts at: batches of these, when so many of them were taken."""
 
 
 @pytest.fixture
 def writing(neo4j_server: LocalServer) -> Callable[..., subprocess.Popen[str]]:
-    """Starts a process that saves a run as soon as it is told to."""
+    """Starts a process that saves a run as soon as it is told to, and may halt at a moment."""
 
     @contextmanager
     def start(
-        name: str = "first", graph: str = "net", ops: int = OPS
+        name: str = "first", graph: str = "net", moment: str = ""
     ) -> Iterator[subprocess.Popen[str]]:
-        arguments = [MADE, neo4j_server.url, neo4j_server.user, name, graph, ops]
+        arguments = [MADE, neo4j_server.url, neo4j_server.user, name, graph, OPS]
+        arguments += MOMENTS.get(moment, ("", 0))
         with subprocess.Popen(
             [sys.executable, "-c", CHILD, *map(str, arguments)],
             env={**os.environ, "SECRET": neo4j_server.password},
@@ -97,10 +111,9 @@ def test_killed_and_repaired(
     chain_run: Callable[..., RunData],
     moment: str,
 ) -> None:
-    with writing() as child:
-        go(child)
-        wait_for(neo4j_store, MOMENTS[moment])
-        child.send_signal(signal.SIGKILL)
+    with writing(moment=moment) as child:
+        go_until_it_halts(child)
+        child.kill()
         child.wait()
     assert neo4j_store.runs() == []
     assert neo4j_store.graphs() == []
@@ -122,10 +135,9 @@ def test_killed_and_imported_again(
     neo4j_store: Neo4jStore, writing, chain_run: Callable[..., RunData], moment: str
 ) -> None:
     """The next import of the same clears what the dead one left."""
-    with writing() as child:
-        go(child)
-        wait_for(neo4j_store, MOMENTS[moment])
-        child.send_signal(signal.SIGKILL)
+    with writing(moment=moment) as child:
+        go_until_it_halts(child)
+        child.kill()
         child.wait()
     check_whole(neo4j_store, chain_run)
     assert neo4j_store.info().pending == ()
@@ -137,9 +149,8 @@ def test_killed_while_replacing_leaves_the_old_run(
 ) -> None:
     old = chain_run("other", "net", 30)
     neo4j_store.save_run(old)
-    with writing() as child:
-        go(child)
-        wait_for(neo4j_store, MOMENTS["metrics"].replace("100 ", "60 "))
+    with writing(moment="metrics") as child:
+        go_until_it_halts(child)
         child.kill()
         child.wait()
     neo4j_store.repair()
@@ -150,9 +161,8 @@ def test_killed_while_replacing_leaves_the_old_run(
 def test_a_living_writer_is_left_alone(
     neo4j_store: Neo4jStore, writing, chain_run: Callable[..., RunData]
 ) -> None:
-    with writing() as child:
-        go(child)
-        wait_for(neo4j_store, MOMENTS["ops"])
+    with writing(moment="ops") as child:
+        go_until_it_halts(child)
         assert neo4j_store.info().pending == ()
         assert neo4j_store.repair() == ()
         with pytest.raises(NameTakenError, match=rf"process {child.pid} on .* is writing"):
@@ -164,13 +174,9 @@ def test_a_living_writer_is_left_alone(
 def test_a_silent_writer_loses_its_claim_and_is_told(
     neo4j_store: Neo4jStore, writing, chain_run: Callable[..., RunData]
 ) -> None:
-    """A machine that slept: others took its rows away; it must not go on writing.
-
-    The server ends the transaction it was in.
-    """
-    with writing() as child:
-        go(child)
-        wait_for(neo4j_store, MOMENTS["ops"])
+    """A machine that slept: others took its rows away; it must not go on writing."""
+    with writing(moment="ops") as child:
+        go_until_it_halts(child)
         child.send_signal(signal.SIGSTOP)
         slept = "MATCH (w:Writer) SET w.beat = w.beat - 120000, w.host = 'another'"
         neo4j_store._wire.define(slept)
@@ -299,16 +305,16 @@ def go(*children: subprocess.Popen[str]) -> None:
         child.stdin.flush()
 
 
+def go_until_it_halts(child: subprocess.Popen[str]) -> None:
+    go(child)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "halted\n"
+
+
 def answer(child: subprocess.Popen[str]) -> str:
-    said, _ = child.communicate(timeout=120)
+    """What it says in the end; where it halts, it goes on."""
+    said, _ = child.communicate("\n", timeout=120)
     return said
-
-
-def wait_for(store: Neo4jStore, cypher: str) -> None:
-    until = time.monotonic() + 200  # a busy machine is no failure
-    while not store._wire.read(cypher, {}).rows:
-        assert time.monotonic() < until, "the moment did not come"
-        time.sleep(0.01)
 
 
 def labels(store: Neo4jStore) -> set[object]:
