@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from float32_device import KNOWN
 from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.comparison.compare_run import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, capture
+from divergraph.rootcause.options import DEFAULT_OPTIONS, RootCauseOptions
 from graphstore.contract import RunData
 from graphstore.model import FindingKind
 
@@ -79,8 +81,9 @@ def overwrite(folder: Path, tensor: str, places: Any, value: Any) -> None:
     np.save(path, held)
 
 
-def found(folder: Path, model: Path) -> RunData:
-    return compare(CompareRequest(model, folder / "golden", model, folder / "device"))
+def found(folder: Path, model: Path, root_cause: RootCauseOptions = DEFAULT_OPTIONS) -> RunData:
+    sides = model, folder / "golden", model, folder / "device"
+    return compare(CompareRequest(*sides, root_cause=root_cause))
 
 
 BLOCK = (0, 0, slice(0, 2), slice(0, 4))
@@ -112,7 +115,7 @@ def test_only_what_makes_nan_is_an_origin(tmp_path: Path, case: tuple[str, Any, 
     overwrite(tmp_path, "conv.0", BLOCK, np.nan)
     overwrite(tmp_path, "sum.0", BLOCK, np.nan)
     overwrite(tmp_path, tensor, places, value)
-    data = found(tmp_path, model)
+    data = found(tmp_path, model, KNOWN)
     assert [each.op for each in (*data.origins, *data.suspects)] == ["conv"]
 
 
@@ -122,7 +125,7 @@ def test_an_error_beside_the_nan_is_one_of_its_own(tmp_path: Path, reader: str) 
     overwrite(tmp_path, "conv.0", BLOCK, np.nan)
     overwrite(tmp_path, "sum.0", BLOCK, np.nan)
     overwrite(tmp_path, f"{reader}.0", (0, 2), 0.3)
-    assert {each.op for each in found(tmp_path, model).origins} == {"conv", reader}
+    assert {each.op for each in found(tmp_path, model, KNOWN).origins} == {"conv", reader}
 
 
 def overflowing(folder: Path, *, wrong: float = 1.0) -> RunData:
