@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from float32_device import KNOWN
 from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.comparison.compare_run import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, StandIn, capture
+from divergraph.rootcause.options import DEFAULT_OPTIONS
 from graphstore.model import Finding
 
 pytestmark = pytest.mark.thorough
@@ -72,7 +74,9 @@ def cause(folder: Path, change: Callable[[Weights], None], device: StandIn) -> F
     faulty = model(folder / "faulty.onnx", weights)
     capture(CaptureRequest(golden, folder / "golden", seed=5))
     capture(CaptureRequest(faulty, folder / "device", device=device, seed=5))
-    data = compare(CompareRequest(golden, folder / "golden", golden, folder / "device"))
+    sides = golden, folder / "golden", golden, folder / "device"
+    known = KNOWN if device is StandIn.FP32 else DEFAULT_OPTIONS
+    data = compare(CompareRequest(*sides, root_cause=known))
     return next(each for each in data.findings if each.op == data.origins[0].op)
 
 
