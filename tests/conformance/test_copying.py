@@ -138,25 +138,25 @@ class TestBackup:
     """One file from any store into any store."""
 
     def test_out_of_one_store_into_another(
-        self, store: GraphStore, other: GraphStore, demo_run: RunData, tmp_path: Path
+        self, store: GraphStore, other: GraphStore, sample_run: Sample, tmp_path: Path
     ) -> None:
-        odd = odd_run()
-        for data in (demo_run, odd):
+        usual, odd = sample_run("usual"), odd_run()
+        for data in (usual, odd):
             store.save_run(data)
-        store.save_graph(demo_run.golden, "lenet", created="2020-01-01T00:00:00+00:00")
+        store.save_graph(usual.golden, "graph", created="2020-01-01T00:00:00+00:00")
         path = written(store, tmp_path)
         assert restored(path, other) == {
-            "lenet": Done.ADDED,
-            "demo": Done.ADDED,
+            "graph": Done.ADDED,
+            "usual": Done.ADDED,
             "odd": Done.ADDED,
         }
         assert [other.runs(), other.graphs()] == [store.runs(), store.graphs()]
-        for data in (demo_run, odd):
+        for data in (usual, odd):
             assert text(other.run_data(data.run.name)) == text(data)
-        assert other.graph("lenet") == demo_run.golden
+        assert other.graph("graph") == usual.golden
         assert set(restored(path, store).values()) == {Done.UNCHANGED}
         other_path = written(other, tmp_path, "other.backup")
-        for name in ("demo", "odd", "lenet"):
+        for name in ("usual", "odd", "graph"):
             store.delete(name)
         assert set(restored(other_path, store).values()) == {Done.ADDED}
         assert text(store.run_data("odd")) == text(odd)
@@ -167,7 +167,11 @@ class TestBackup:
         other.save_run(demo_run)
         one = written(other, tmp_path, "one").stat().st_size
         other.save_run(replace(demo_run, run=replace(demo_run.run, name="second")))
-        assert written(other, tmp_path, "all").stat().st_size < 1.5 * one
+        path = written(other, tmp_path, "all")
+        assert path.stat().st_size < 1.5 * one
+        with EmbeddedStore(tmp_path / "third") as third:
+            assert restored(path, third) == {"demo": Done.ADDED, "second": Done.ADDED}
+            assert text(third.run_data("demo")) == text(demo_run)
 
     def test_only_what_is_named(
         self, other: GraphStore, store: GraphStore, sample_run: Sample, tmp_path: Path

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.thorough
 
 @pytest.mark.parametrize("side", Side)
 def test_rows_of_a_few_ops_are_those_of_all(store: GraphStore, side: Side) -> None:
-    store.save_run(made_run(2000, seed=5, name="large"))
+    store.save_run(made_run(600, seed=5, name="large"))
     size = len(store.arrays("large", side).ids)
     chosen = random.Random(side).sample(range(size), 30)
     rows = few_rows(store, "large", chosen, side)

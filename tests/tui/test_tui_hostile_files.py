@@ -36,9 +36,7 @@ def lines_of(app) -> list[str]:
     return ["".join(segment.text for segment in strip) for strip in strips]
 
 
-@pytest.mark.parametrize(
-    "start", ["full", pytest.param("layers", marks=pytest.mark.exhaustive), "graph"]
-)
+@pytest.mark.parametrize("start", ["full", pytest.param("layers", marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize(
     "keys",
     [
@@ -59,6 +57,15 @@ def lines_of(app) -> list[str]:
 async def test_no_view_hands_the_terminal_what_it_would_obey(
     make_app, strangers_store, settle, monkeypatch, start, keys
 ):
+    await never_obeyed(make_app, strangers_store, settle, monkeypatch, start, keys)
+
+
+async def test_no_view_of_a_graph_does(make_app, strangers_store, settle, monkeypatch):
+    keys = (*"12", "enter", "escape", *"wx", "escape", *"1W", "escape", *"34567", "at", "escape")
+    await never_obeyed(make_app, strangers_store, settle, monkeypatch, "graph", keys)
+
+
+async def never_obeyed(make_app, strangers_store, settle, monkeypatch, start, keys) -> None:
     """Already before the last filter, which would put question marks there."""
     came: list[str] = []
     last = OnlyText.apply
