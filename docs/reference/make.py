@@ -143,6 +143,23 @@ def queries_page() -> str:
     return "\n".join(lines)
 
 
+_VALUES: dict[str, type[Enum]] = {
+    "`kind` of `Graph` and `Op`": model.GraphKind,
+    "`kind` of `FEEDS` and `INPUT_OF`": model.EdgeKind,
+    "`kind` of `Finding`": model.FindingKind,
+    "`verdict`": model.Verdict,
+    "`method`": model.Method,
+    "`io`": model.TensorIO,
+    "`state`": model.OpState,
+    "`level`": model.Level,
+    "`role`": model.Role,
+    "`guilt`": model.Guilt,
+    "`evidence`": model.LineageRule,
+    "`reason`": model.Reason,
+}
+"""Texts of few values, as Cypher asks for them."""
+
+
 def schema_page() -> str:
     """Labels, relationships and properties of the graph in a store."""
     lines = [
@@ -163,6 +180,9 @@ def schema_page() -> str:
         lines.append(
             f"| `{rel.type}` | `{rel.source}` | `{rel.target}` | {_columns(rel.columns)} |"
         )
+    lines += ["", "| property | is one of |", "|---|---|"]
+    for names, values in _VALUES.items():
+        lines.append(f"| {names} | {', '.join(f'`{one.value}`' for one in values)} |")
     questions = (FOLDER / "schema-questions.txt").read_text(encoding="utf-8")
     return "\n".join([*lines, "", questions])
 

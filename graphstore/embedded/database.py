@@ -184,14 +184,18 @@ def _unknown_property(cypher: str, message: str) -> QueryError | None:
     if match is None:
         return None
     name, variable = match[1], match[2]
-    columns = sorted(
-        {column.name for node in NODES for column in node.columns} - {name}
-        | {column.name for rel in RELS for column in rel.columns} - {name}
-    )
+    owners = {
+        **{node.label: {column.name for column in node.columns} for node in NODES},
+        **{rel.type: {column.name for column in rel.columns} for rel in RELS},
+    }
+    having = [owner for owner, columns in owners.items() if name in columns]
+    hint = f"{', '.join(having)} {'has' if len(having) == 1 else 'have'} it" if having else ""
     place = re.search(rf"\b{re.escape(variable)}\s*\.\s*`?({re.escape(name)})\b", cypher)
     position = _word_place(cypher, name) if place is None else place.start(1)
     return QueryError(
-        f"{variable} has no property {name}", position=position, hint=_name_hint(name, columns)
+        f"{variable} has no property {name}",
+        position=position,
+        hint=hint or _name_hint(name, sorted(set().union(*owners.values()))),
     )
 
 

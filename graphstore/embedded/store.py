@@ -33,9 +33,8 @@ from graphstore.embedded.refused import (
     check_hops,
     check_kinds,
     check_lists,
+    check_patterns,
     hop_notes,
-    with_bounds,
-    with_engine_places,
 )
 from graphstore.embedded.repairs import (
     damaged_entries,
@@ -49,6 +48,7 @@ from graphstore.embedded.repairs import (
     written_by_others,
 )
 from graphstore.embedded.run_listing import ListedRun, listed_runs
+from graphstore.embedded.spelling import for_engine
 from graphstore.embedded.table_answers import answer, plain
 from graphstore.errors import InputError, UnknownNameError
 from graphstore.model import Origin, Run
@@ -104,7 +104,7 @@ class EmbeddedStore(KeepingStore):
     def _query(
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> QueryResult:
-        answer = self._database_of(target, cypher).ask(_for_engine(cypher), values, limits)
+        answer = self._database_of(target, cypher).ask(for_engine(cypher), values, limits)
         return dataclasses.replace(
             answer,
             columns=returned_names(cypher, answer.columns),
@@ -115,7 +115,7 @@ class EmbeddedStore(KeepingStore):
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> str:
         answer = self._database_of(target).ask(
-            _for_engine(cypher), values, limits, "EXPLAIN LOGICAL "
+            for_engine(cypher), values, limits, "EXPLAIN LOGICAL "
         )
         return "\n".join(str(value) for row in answer.rows for value in row).rstrip()
 
@@ -258,6 +258,7 @@ class EmbeddedStore(KeepingStore):
     ) -> dict[str, object]:
         check_hops(cypher)
         check_aggregates(cypher)
+        check_patterns(cypher)
         values = super()._checked_query(cypher, parameters, target)
         check_lists(cypher, values)
         check_kinds(values)
@@ -277,8 +278,3 @@ def _says_name(query: NamedQuery) -> bool:
     """True if a query shows names to users. The stores' own ask for keys, so that a renamed entry
     is asked as it is; others need a copy that says the new name."""
     return not query.internal and re.search(r":\s*(Run|Import)\b", query.text) is not None
-
-
-def _for_engine(cypher: str) -> str:
-    """A user's query as the engine must be given it to mean the same."""
-    return with_engine_places(with_bounds(cypher))

@@ -8,7 +8,7 @@ import pytest
 from graphstore.contract import QueryResult
 from graphstore.cypher.returned_names import with_lists_in_order
 from graphstore.embedded.arrow_values import values_of
-from graphstore.embedded.refused import with_bounds, with_engine_places
+from graphstore.embedded.spelling import for_engine, with_bounds
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,10 @@ def test_an_order_gets_the_bound_the_engine_wants(cypher, bounded) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cypher", "for_engine"),
+    ("cypher", "engine_text"),
     [
-        ("RETURN o.ids[0], o.ids[-1], l[ 2 ]", "RETURN o.ids[1], o.ids[-1], l[3]"),
+        ("RETURN o.ids[0], l[ 2 ]", "RETURN coalesce(nullif(o.ids[1:1], []), [null])[1], l[3]"),
+        ("RETURN o.ids[-1]", "RETURN coalesce(nullif(o.ids[-1:-1], []), [null])[1]"),
         ("RETURN collect(o.x)[0][1], $in[0]", "RETURN collect(o.x)[1][2], $in[1]"),
         ("RETURN l[1..3], l[..2], l[1..], l[-2..-1]", "RETURN l[2..3], l[..2], l[2..], l[-2..-2]"),
         ("RETURN l[m[0]]", "RETURN l[CASE WHEN (m[1]) < 0 THEN m[1] ELSE (m[1]) + 1 END]"),
@@ -76,5 +77,33 @@ def test_an_order_gets_the_bound_the_engine_wants(cypher, bounded) -> None:
         ("MATCH (a)<-[r]-(b) UNWIND [3] AS x RETURN 'l[0]' // l[0]", None),
     ],
 )
-def test_places_in_lists_count_from_zero(cypher, for_engine) -> None:
-    assert with_engine_places(cypher) == (for_engine or cypher)
+def test_places_in_lists_count_from_zero(cypher, engine_text) -> None:
+    assert for_engine(cypher) == (engine_text or cypher)
+
+
+@pytest.mark.parametrize(
+    ("cypher", "engine_text"),
+    [
+        (
+            "MATCH (a)-[f {in: 1}]->() WHERE f.in = 1",
+            "MATCH (a)-[f {`in`: 1}]->() WHERE f.`in` = 1",
+        ),
+        ("RETURN labels(n)[0], type(r), o.type", "RETURN [label(n)][1], label(r), o.type"),
+        (
+            "RETURN round(m.x * 10) / 10, round(1.5, 1)",
+            "RETURN round(m.x * 10, 0) / 10, round(1.5, 1)",
+        ),
+        ("RETURN exists { (o)-[:R]->() }", "RETURN exists { MATCH (o)-[:R]->() }"),
+        ("RETURN head(collect(o.x)), last(l)", "RETURN (collect(o.x))[1], l[-1]"),
+        ("RETURN COUNT { MATCH (o)-[:R]->() }, count(*)", None),
+        (
+            "RETURN [x IN l WHERE x > 1 | x * 2]",
+            "RETURN list_transform(list_filter(l, x -> x > 1), x -> x * 2)",
+        ),
+        ("RETURN [n IN nodes(p) | n.name]", "RETURN list_transform(nodes(p), n -> n.name)"),
+        ("RETURN [x IN [y IN l | y]]", "RETURN list_transform(l, y -> y)"),
+        ("RETURN [x IN l, 2], any(x IN l WHERE x > 1)", None),
+    ],
+)
+def test_what_the_engine_spells_otherwise(cypher, engine_text) -> None:
+    assert for_engine(cypher) == (engine_text or cypher)
