@@ -20,11 +20,11 @@ from graphstore.filter.conditions import (
     number_field,
     on_texts,
 )
-from graphstore.filter.dtype_words import canonical_dtype
 from graphstore.filter.fields import (
     FIELDS,
     FieldKind,
     Operator,
+    canonical_dtype,
     close_words,
     metric_named,
     normalised,
