@@ -18,8 +18,8 @@ BODY = "Module.experts.Experts.forward.0"
 
 def job(step: Path, *, is_device: bool, is_swapped: bool = False) -> None:
     """Each rank sorts its rows by the largest of them, sends a third to each rank, and sorts what
-    it got by expert. Rank 0 has a near tie, of rows that stay. *is_swapped*: rank 2 takes the other
-    expert."""
+    it got by expert. Rank 0 has a near tie, of rows that stay; on all ranks the device divides, as
+    golden does not. *is_swapped*: rank 2 takes the other expert."""
     rng = np.random.default_rng(5)
     values = rng.standard_normal((RANKS, 6, 8)).astype(np.float32)
     values[0, 0, :2] = 9.0, 9.0001
@@ -33,11 +33,13 @@ def job(step: Path, *, is_device: bool, is_swapped: bool = False) -> None:
     calls: dict[int, list[Call]] = {}
     for rank in range(RANKS):
         got = np.concatenate([np.split(sent, RANKS)[rank] for sent in rows])
-        swap: list[Call] = []
+        further: list[Call] = []
+        if is_device:
+            further = [("Tensor.__truediv__.0.forward", [values[rank], 2], {}, [values[rank] / 2])]
         expert_of = experts
         if is_swapped and rank == 2:
             expert_of = (experts + 1) % 2
-            swap = [
+            further += [
                 ("Tensor.__add__.0.forward", [experts, 1], {}, [experts + 1]),
                 ("Tensor.__mod__.0.forward", [experts + 1, 2], {}, [expert_of]),
             ]
@@ -52,7 +54,7 @@ def job(step: Path, *, is_device: bool, is_swapped: bool = False) -> None:
                 {},
                 [got, rows[rank]],
             ),
-            *swap,
+            *further,
             ("Torch.argsort.1.forward", [expert_of], {"stable": True}, [by_expert]),
             ("Torch.mul.1.forward", [got[by_expert], 3], {}, [got[by_expert] * 3]),
         ]

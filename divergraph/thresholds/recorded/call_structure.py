@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from divergraph.text.words import counted
 from divergraph.thresholds.recorded.call_pairs import CallPairs
 from divergraph.thresholds.recorded.cause_labels import EXTRA, MISSING, MOVED
 from graphstore.model import Op
-from importers.msprobe.job_names import RANKS, bodies_of, split_rank
+from importers.msprobe.job_names import RANK, RANKS, bodies_of, split_rank
 
 
 def other_calls(pairs: CallPairs, op: Op, *, inside: bool) -> tuple[str, str]:
@@ -19,7 +20,7 @@ def other_calls(pairs: CallPairs, op: Op, *, inside: bool) -> tuple[str, str]:
     between = _between_ranks(missing, pairs)
     missing = between or [c for c in pairs.missing if (c.type, c.subgraph) in kinds]
     bodies = {op.name} if inside else {op.subgraph}
-    extra = [call for call in pairs.extra if call.subgraph in bodies]
+    extra = _of_this_rank(pairs, op, [call for call in pairs.extra if call.subgraph in bodies])
     moved = [call for call in pairs.moved if call.subgraph in bodies]
     if missing:
         on = _gradient_text(missing, pairs) or _mean_text(missing[0], pairs)
@@ -29,6 +30,25 @@ def other_calls(pairs: CallPairs, op: Op, *, inside: bool) -> tuple[str, str]:
     if moved:
         return MOVED, f"{_listed(moved)} ran in another order than golden's"
     return "", ""
+
+
+def _of_this_rank(pairs: CallPairs, op: Op, extra: list[Op]) -> list[Op]:
+    """Those of the *extra* calls that other ranks do not have as often in the same body; all where
+    there are none: what all ranks call, the layout of a job may need."""
+    ranks = {pairs.ops[each].attrs[RANK] for each in pairs.on_ranks.get(split_rank(op.name)[1], ())}
+    if not extra or len(ranks) < 2:
+        return extra
+    body = split_rank(extra[0].subgraph)[1]
+    calls = Counter(
+        (call.attrs.get(RANK), call.type)
+        for call in pairs.extra
+        if split_rank(call.subgraph)[1] == body
+    )
+    return [
+        call
+        for call in extra
+        if calls[call.attrs.get(RANK), call.type] > min(calls[rank, call.type] for rank in ranks)
+    ] or extra
 
 
 def _is_near(missing: Op, op: Op, pairs: CallPairs, *, inside: bool) -> bool:
