@@ -44,7 +44,6 @@ from graphstore.model import Op
 
 _NOISE = 1 << 17
 """Random numbers drawn once and used over and over: drawing them costs more than the ops."""
-_SEED = 20_26
 _TILED = 6
 """How many times the bytes of its arrays a convolution over tiles needs: tiles overlap, and are
 there before and after their transforms. Counted."""
@@ -56,10 +55,14 @@ _CHANNELS_SECOND = frozenset({"Conv", "ConvTranspose"})
 """Ops of ONNX that have the channels of what they are given behind the batch."""
 
 
+def _generator() -> np.random.Generator:
+    return np.random.default_rng(20_26)
+
+
 @cache
 def _first_draw() -> tuple[Mapping[str, Any], Array, Mapping[str, Any]]:
     """The noise that a new generator draws, with its states before and after."""
-    draws = np.random.default_rng(_SEED)
+    draws = _generator()
     begin, noise = draws.bit_generator.state, draws.uniform(-1.0, 1.0, _NOISE)
     noise.flags.writeable = False
     return begin, noise, draws.bit_generator.state
@@ -89,7 +92,7 @@ class Emulation:
     """The tiles over which convolutions are computed, where they are; others are added up."""
     in_turn: bool = False
     """Sums of reductions are added up one number after another."""
-    _draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(_SEED))
+    _draws: np.random.Generator = field(default_factory=_generator)
     _noise: Array = field(init=False)
     _sentinels: dict[str, tuple[float, ...]] = field(default_factory=dict)
     _copies: dict[tuple[str, str], Array] = field(init=False, default_factory=dict)
