@@ -116,8 +116,9 @@ def flipped(base: Path, place: Path, right: object, *, by_hand: bool) -> str:
     what = f"flipped in {file.relative_to(place).parts[0]}/…{file.suffix}"
     try:
         with EmbeddedStore(place) as store:
-            is_right = answers(store, NAME, by_hand=by_hand) == right
-            return what if is_right and not store.check() else f"WRONG: {what}"
+            if answers(store, NAME, by_hand=by_hand) != right:
+                return f"WRONG: {what}"
+            return f"{what}, which no answer read: named by a check" if store.check() else what
     except StoreError:
         return f"{what}: said to be damaged"
     finally:
