@@ -336,19 +336,21 @@ class _Search:
             return  # judged by what the call makes of it
         if item.golden is None and item.device_dtype in _WHOLE:
             off = item.over or (self._is_first and (error != NONE or is_unequal(item)))
-            is_behind = self._seen_over and not self._further_before(op, item)
+            further = self._further_before(op, item) if off else ""
+            is_behind = self._seen_over and not further
             if off and not is_behind and not self._found.causes:
-                self._judge_given(op, item, error)
+                self._judge_given(op, item, error, further)
             elif not off:
                 self._fed_right.add(op.attrs.get(RANK))
         elif item.level in (Level.WARN, Level.FAIL) and op.id not in self._explained:
             self._judge_arrival(op, item, error)
             self._seen_over |= item.over
 
-    def _judge_given(self, op: Op, item: Comparison, error: Error) -> None:
-        """Whole numbers that no call made, and that differ: other data, or, where a rank has read
-        its data right, what the run numbers itself, such as places of a sequence."""
-        if further := self._further_before(op, item):
+    def _judge_given(self, op: Op, item: Comparison, error: Error, further: str) -> None:
+        """Whole numbers that no call made, and that differ: what *further* calls made of them, or
+        other data, or, where a rank has read its data right, what the run numbers itself, such as
+        places of a sequence."""
+        if further:
             self._blame(op, EXTRA, further)
             return
         if op.attrs.get(RANK) not in self._fed_right or _LABELLED.match(op.type):
