@@ -258,7 +258,7 @@ def moved_slices(view: SampledTensors) -> Cause | None:
         if not permuted and view.d.size // length < ENOUGH:
             continue
         moved = np.flatnonzero(order != np.arange(length))
-        if not permuted and _even(view, axis, moved):
+        if not permuted and not _follow(view, axis, order, moved):
             continue
         if moved.size and view.fits(np.take(view.r, order, axis=axis), rest=0.5 * LEFT):
             return (_permutation if permuted else _copies)(view, axis, order, moved.tolist())
@@ -283,12 +283,14 @@ def _exchanged(view: SampledTensors, axis: int, order: Array) -> Array:
     return exchanged
 
 
-def _even(view: SampledTensors, axis: int, numbers: Array) -> bool:
-    """Whether these slices of the device hold hardly more than one value each: any slice of the
-    reference with such a value is next to them."""
+def _follow(view: SampledTensors, axis: int, order: Array, numbers: Array) -> bool:
+    """Whether these slices of the device follow those of the reference they are nearest to in more
+    than their mean: a slice of hardly more than one value is next to any that has it too."""
     rest = tuple(other for other in range(view.d.ndim) if other != axis)
-    spread = np.std(np.take(view.d, numbers, axis=axis), axis=rest)
-    return bool(np.all(spread <= max(2.0 * view.noise, 1e-6 * view.size)))
+    device = np.take(view.d, numbers, axis=axis)
+    apart = rms(device - np.take(view.r, order[numbers], axis=axis))
+    spread = rms(device - device.mean(axis=rest, keepdims=True))
+    return max(apart, view.noise) < 0.5 * spread
 
 
 def _permutation(view: SampledTensors, axis: int, order: Array, moved: list[int]) -> Cause:

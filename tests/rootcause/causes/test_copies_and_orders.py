@@ -65,3 +65,15 @@ def test_slices_of_one_value_are_no_copies_of_those_with_the_same() -> None:
     device[:, 4] = -0.25
 
     assert label(device, reference) != "repeated_slices"
+
+
+def test_a_slice_near_the_mean_of_another_does_not_hold_it() -> None:
+    """What a convolution makes of weights that are all alike hardly varies."""
+    rng, reference = np.random.default_rng(6), expected()
+    reference[:, 4] = 1.0 + 1e-3 * rng.standard_normal(reference[:, 4].shape)
+    device = reference.copy()
+    device[:, 4] = 1e-2 * rng.standard_normal(reference[:, 4].shape) - 1.0
+    reference[:, 9] = 1e-2 * rng.standard_normal(reference[:, 9].shape) - 1.0
+    device[:, 9] = reference[:, 9]
+
+    assert label(device, reference) != "repeated_slices"

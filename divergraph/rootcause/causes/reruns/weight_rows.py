@@ -171,6 +171,15 @@ def _guesses(
         none = f"all weights of {where} in {weight.name} zero"
         yield OtherRow(0.0 * own, none, 1, 0, label="dead_channels")
     yield OtherRow(gain * own, f"the weights of {where} {gain:.4g} times those of {weight.name}", 1)
+    alike = responses.sum(axis=0)
+    for start, words in (
+        (0.0 * own, f"all weights of {where} in {weight.name} {{:.4g}}"),
+        (own, f"{{:.4g}} added to the weights of {where} in {weight.name}"),
+    ):
+        # A scale too small for its format makes all weights of a slice one value, and a wrong zero
+        # point moves them all.
+        more = float((error - (start - own) @ responses) @ alike) / max(float(alike @ alike), TINY)
+        yield OtherRow(start + more, words.format(more), 1)
     few = _few(error, responses, noise)
     yield from (_singles(view, weight, row, change, responses, error) for change in few[:1])
     others = np.sum((error - (rows - own) @ responses) ** 2, axis=1)
