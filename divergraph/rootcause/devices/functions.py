@@ -9,6 +9,7 @@ the same in all ops of a type, so their errors show it.
 from __future__ import annotations
 
 import statistics
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from divergraph.rootcause import calibration
@@ -114,17 +115,19 @@ def _approximation(
     if precision.rounds:
         smallest = calibration.FUNCTION_SMALLEST_16_BIT * precision.unit
     sizes = [smallest * 2.0**step for step in range(calibration.FUNCTION_STEPS)]
-    tried = [Approximation(size) for size in sizes]
-    for formula in FORMULAS.get(kind.removeprefix(fused("")), ()):
+
+    def fits(approximation: Approximation) -> bool:
+        floor = floors({**approximated, kind: approximation})
+        return _median(samples, floor) <= calibration.FUNCTION_FITS
+
+    for formula in (None, *FORMULAS.get(kind.removeprefix(fused("")), ())):
         exactly = floors({**approximated, kind: Approximation(0.0, formula)})
-        if _agreement(samples, exactly) >= calibration.FORMULA_ALIKE:
-            tried += [Approximation(size, formula) for size in (0.0, *sizes)]
-    for approximation in tried:
-        if (
-            _median(samples, floors({**approximated, kind: approximation}))
-            <= calibration.FUNCTION_FITS
-        ):
-            return {kind: approximation}
+        if formula and _agreement(samples, exactly) < calibration.FORMULA_ALIKE:
+            continue
+        tried = [Approximation(size, formula) for size in (sizes if formula is None else [0.0, *sizes])]
+        smallest_that_fits = bisect_left(tried, True, key=fits)  # larger errors explain more
+        if smallest_that_fits < len(tried):
+            return {kind: tried[smallest_that_fits]}
     return {}
 
 
