@@ -105,7 +105,7 @@ def parsed(text: str) -> tuple[Match | Columns, ...] | None:
     """The clauses of a query, None if it is not a plain one."""
     try:
         return tuple(_Parser(tokens(text)).query())
-    except _NotPlainError:
+    except _BEYOND:
         return None
 
 
@@ -116,7 +116,7 @@ def tables_named(text: str) -> frozenset[str] | None:
     parser = _Parser(tokens(text), is_any_function=True)
     try:
         parser.query()
-    except _NotPlainError:
+    except _BEYOND:
         return None
     seen = {element.variable: element.table for element in parser.elements}
     seen |= {element.variable: element.table for element in parser.elements if element.table}
@@ -125,6 +125,10 @@ def tables_named(text: str) -> frozenset[str] | None:
 
 class _NotPlainError(Exception):
     """The text goes beyond plain queries."""
+
+
+_BEYOND = (_NotPlainError, RecursionError)
+"""What says so: the engine answers what is nested too deeply here, or refuses it."""
 
 
 _COMPARED = ("<>", "<=", ">=", "=", "<", ">", "IN")

@@ -175,7 +175,7 @@ class ServerConnection:
         if SERVER_HEADER not in response.headers:
             kind = response.headers.get_content_type()
             raise StoreError(
-                f"there is no server of ours: the answer is {kind} of another program",
+                f"this is no Divergraph server: it answers with {kind} of another program",
                 where=self.url,
                 hint="`divergraph serve` of the same version starts one",
             )
@@ -229,7 +229,7 @@ class ServerConnection:
         if status == HTTPStatus.FORBIDDEN:
             return InputError(f"the server refuses it: {detail}", where=self.url)
         if status == HTTPStatus.NOT_FOUND and not detail:
-            return StoreError("there is no server of ours", where=self.url)
+            return StoreError("this is no Divergraph server", where=self.url)
         if status < HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.TOO_MANY_REQUESTS:
             return QueryError(detail or f"the server answers {status}", hint=hint)
         return StoreError(

@@ -21,8 +21,6 @@ from graphstore.neo4j.local_server import running_on
 from graphstore.neo4j.local_server.managed import status
 from graphstore.open_store import open_store
 
-pytestmark = pytest.mark.exhaustive
-
 SECONDS = 1.0
 BUSY = 10.0
 """A busy machine is no failure."""
@@ -99,7 +97,7 @@ def check_all(store: GraphStore, queries: Mapping[str, str], deadly: int = 0) ->
     assert died <= deadly
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_embedded_store_lives(embedded: GraphStore) -> None:
     check_all(embedded, quick_queries())
 
@@ -110,6 +108,7 @@ def test_the_embedded_store_lives_through_all_of_them(embedded: GraphStore) -> N
     check_all(embedded, hostile_queries())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.neo4j
 @pytest.mark.xdist_group("neo4j-hostile")
 @pytest.mark.timeout(900)

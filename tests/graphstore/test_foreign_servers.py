@@ -49,8 +49,8 @@ def answering(status: int, headers: dict[str, str], body: bytes) -> Iterator[str
     ("status", "headers", "body", "said"),
     [
         (302, {"Location": "https://elsewhere/"}, b"", "sends elsewhere"),
-        (200, {"Content-Type": "text/html"}, b"<h1>Welcome</h1>", "no server of ours"),
-        (200, {"Content-Type": "application/json"}, b'{"runs": []}', "no server of ours"),
+        (200, {"Content-Type": "text/html"}, b"<h1>Welcome</h1>", "no Divergraph server"),
+        (200, {"Content-Type": "application/json"}, b'{"runs": []}', "no Divergraph server"),
         (200, OURS, b"<h1>", "cannot be read"),
         (200, OURS, b"[1, 2]", "cannot be read"),
         (200, OURS, b'{"graphs": []}', "cannot be read"),
@@ -58,7 +58,7 @@ def answering(status: int, headers: dict[str, str], body: bytes) -> Iterator[str
         (200, OURS, b'{"runs": ["{}"]}', "cannot be read"),
         (200, {**OURS, "Content-Encoding": "gzip"}, b"not packed", "is cut"),
         (200, {**OURS, "Content-Encoding": "gzip"}, gzip.compress(b"{}", mtime=0)[:-9], "is cut"),
-        (404, {"Content-Type": "text/html"}, b"<h1>", "no server of ours"),
+        (404, {"Content-Type": "text/html"}, b"<h1>", "no Divergraph server"),
         (500, {"Content-Type": "text/html"}, b"<h1>", "cannot answer"),
     ],
 )

@@ -147,5 +147,5 @@ def _words(words: Sequence[str], placed: int) -> tuple[str, ...]:
 
 
 def jobs_of(url: str) -> ServedJobs | None:
-    """Those of the server at *url*; None if no server of ours is there."""
+    """Those of the server at *url*; None if no Divergraph server is there."""
     return ServedJobs(url) if url.partition("://")[0] in ("http", "https") else None
