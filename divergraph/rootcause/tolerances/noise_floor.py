@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
-from typing import Any
+from functools import partial
 
 import numpy as np
 
@@ -33,17 +32,15 @@ from divergraph.rootcause.devices.tiles.winograd import Tiles
 from divergraph.rootcause.groups.group_state import GroupState
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
+from divergraph.rootcause.tolerances.drawn_noise import DrawnNoise, generator
 from divergraph.rootcause.tolerances.masks import (
     END_OF_FLOAT32,
     MASKING,
     is_mask_maker,
     sentinel_values,
-    stands_for_infinity,
 )
 from graphstore.model import Op
 
-_NOISE = 1 << 17
-"""Random numbers drawn once and used over and over: drawing them costs more than the ops."""
 _TILED = 6
 """How many times the bytes of its arrays a convolution over tiles needs: tiles overlap, and are
 there before and after their transforms. Counted."""
@@ -53,19 +50,6 @@ _MANY_OPS = 16
 """Groups of more ops are run as one where they are drawn anew. Bounds cost."""
 _CHANNELS_SECOND = frozenset({"Conv", "ConvTranspose"})
 """Ops of ONNX that have the channels of what they are given behind the batch."""
-
-
-def _generator() -> np.random.Generator:
-    return np.random.default_rng(20_26)
-
-
-@cache
-def _first_draw() -> tuple[Mapping[str, Any], Array, Mapping[str, Any]]:
-    """The noise that a new generator draws, with its states before and after."""
-    draws = _generator()
-    begin, noise = draws.bit_generator.state, draws.uniform(-1.0, 1.0, _NOISE)
-    noise.flags.writeable = False
-    return begin, noise, draws.bit_generator.state
 
 
 @dataclass
@@ -92,18 +76,14 @@ class Emulation:
     """The tiles over which convolutions are computed, where they are; others are added up."""
     in_turn: bool = False
     """Sums of reductions are added up one number after another."""
-    _draws: np.random.Generator = field(default_factory=_generator)
-    _noise: Array = field(init=False)
+    _draws: np.random.Generator = field(default_factory=generator)
+    _noise: DrawnNoise = field(init=False)
     _sentinels: dict[str, tuple[float, ...]] = field(default_factory=dict)
     _copies: dict[tuple[str, str], Array] = field(init=False, default_factory=dict)
     """Constants as a reader has them whose device holds a copy with another scale."""
 
     def __post_init__(self) -> None:
-        begin, noise, end = _first_draw()
-        if self._draws.bit_generator.state == begin:  # thousands begin alike in a search
-            self._noise, self._draws.bit_generator.state = noise, end
-        else:
-            self._noise = self._draws.uniform(-1.0, 1.0, _NOISE)
+        self._noise = DrawnNoise(self._draws)
 
     def emulated(
         self, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]]
@@ -160,7 +140,8 @@ class Emulation:
 
         def values(piece: RunnableSubgraph) -> Mapping[str, Array]:
             noisy = {
-                n: self._noisy(value, noise) if noise else value for n, value in weights.items()
+                n: self._noise.times(value, noise) if noise else value
+                for n, value in weights.items()
             }
             return {**fed[int(piece.key)], **noisy}
 
@@ -171,7 +152,7 @@ class Emulation:
         fed = self._fed(group, given)
         for name, value in given.items() if self.precision.rounds and not self.divided else ():
             if value.dtype.kind == "f" and self._was_rounded(value):
-                fed[name] = self._unrounded(fed[name])
+                fed[name] = self._noise.unrounded(fed[name], self.precision)
         return fed
 
     def _was_rounded(self, value: Array) -> bool:
@@ -251,7 +232,9 @@ class Emulation:
         if value.dtype.kind != "f" or self.plain or self.precision.rounds:
             return value
         term = float(np.max(np.abs(quantiser.scale * np.asarray(quantiser.zero, np.float64))))
-        noise = self._noisy(np.ones(value.shape), self.precision.value_units * self.precision.unit)
+        noise = self._noise.times(
+            np.ones(value.shape), self.precision.value_units * self.precision.unit
+        )
         return np.asarray(value + term * (noise - 1.0), value.dtype)
 
     def _through(self, quantiser: Callable[[Array], Array], value: Array) -> Array:
@@ -261,19 +244,6 @@ class Emulation:
                 most = float(np.max(np.abs(value), initial=0.0, where=np.isfinite(value)))
             value = value + np.asarray(self.shift * self.precision.unit * most, value.dtype)
         return quantiser(value)
-
-    def _weight(self, value: Array) -> Array:
-        """A weight rounded, except elements that would become 0: losing them is no rounding."""
-        found = self._round(value)
-        return np.where((found == 0) & (value != 0), value, found)
-
-    def _stored(self, constant: Array) -> Array:
-        """A constant as the device holds it: rounded and clipped to the type's range."""
-        found = self._round(constant)
-        most = self.precision.largest
-        if most is None:
-            return found
-        return np.where(np.isfinite(found), np.clip(found, -most, most), found)
 
     def _result(self, state: GroupState) -> Array | None:
         value = state.result()
@@ -300,7 +270,7 @@ class Emulation:
                 op, state, self._added_otherwise(op, state, weights, result.values)
             )
             made = {
-                name: self._round(self._approximated(value, size))
+                name: self._round(self._noise.approximated(value, size))
                 if size
                 else self._lossy(op, self._added_up(op, state.read(weights), self._round(value)))
                 for name, value in computed.items()
@@ -380,33 +350,12 @@ class Emulation:
         units = math.sqrt(terms(op, given, value))
         if units <= self.precision.value_units:
             return value
-        return self._noisy(value, units * self.precision.unit)
+        return self._noise.times(value, units * self.precision.unit)
 
     def _lossy(self, op: Op | None, value: Array) -> Array:
-        """*value*, the output of *op*, less what this device loses of it in a way nobody knows:
-        noise of one size in the whole tensor, more in rows that are larger."""
+        """*value*, the output of *op*, less what this device loses of it in a way nobody knows."""
         size = 0.0 if op is None or self.plain else self.operands.noise(op, self.golden)
-        if not size or value.dtype.kind != "f" or not value.size:
-            return value
-        squares = np.square(value, dtype=np.float64)
-        scale = np.sqrt(np.maximum(squares.mean(axis=-1, keepdims=True), squares.mean()))
-        start = int(self._draws.integers(_NOISE // 2))
-        noise = np.resize(self._noise[start:], value.shape)
-        # Uniform numbers up to 1 have a root mean square of 1/sqrt(3).
-        return np.asarray(value + size * math.sqrt(3.0) * scale * noise, value.dtype)
-
-    def _approximated(self, value: Array, size: float) -> Array:
-        """*value* as an approximation that is off by up to *size* may give it: polynomials and
-        tables are as good as that next to 1, not next to 0, where Erf or Sigmoid have their tails.
-        """
-        found = self._noisy(value, size)
-        if value.dtype.kind != "f" or not value.size:
-            return found
-        with np.errstate(all="ignore"):
-            largest = float(np.max(np.abs(value), initial=0.0, where=np.isfinite(value)))
-            one = np.full(value.shape, min(largest, 1.0), value.dtype)
-            near_zero = np.abs(value) < one
-            return np.where(near_zero, value + (self._noisy(one, size) - one), found)
+        return self._noise.lossy(value, size) if size else value
 
     def _approximation(self, op: Op, group: Group | None) -> Approximation | None:
         """How *op* is approximated, in a *group* of it alone or with other ops."""
@@ -453,7 +402,7 @@ class Emulation:
         if not self.divided:
             return taken
         moved = self.operands.read(
-            op, found, self.golden, lambda value: self._noisy(rounded(value), self.divided)
+            op, found, self.golden, lambda value: self._noise.times(rounded(value), self.divided)
         )
         return {name: self._at_ties(value, moved[name]) for name, value in taken.items()}
 
@@ -481,31 +430,7 @@ class Emulation:
     def _round(self, value: Array) -> Array:
         if value.dtype.kind != "f" or self.plain:
             return value
-        return self.precision.emulate(value, self._noisy)
-
-    def _noisy(self, value: Array, size: float) -> Array:
-        """*value* with each element off by a random relative error of up to *size*."""
-        if value.dtype.kind != "f":
-            return value
-        start = int(self._draws.integers(_NOISE // 2))
-        factors = np.resize((1.0 + size * self._noise[start:]).astype(np.float32), value.shape)
-        if (there := stands_for_infinity(value)) is not None:
-            factors[there] = 1.0
-        with np.errstate(all="ignore"):
-            return np.asarray(value * factors, value.dtype)
-
-    def _unrounded(self, value: Array) -> Array:
-        """A random float32 array that may have become *value* by rounding."""
-        value = np.asarray(value, np.float32)
-        found = self._noisy(value, self.precision.unit)
-        normal = np.float32(self.precision.smallest_normal)
-        small = (value != 0) & (np.abs(value) < normal)
-        if not small.any():
-            return found
-        # Subnormal numbers are spaced as the smallest normal ones are, not by their own size.
-        factors = np.divide(normal, np.abs(value), where=small, out=np.ones_like(value))
-        with np.errstate(invalid="ignore"):  # infinities are no small numbers
-            return np.where(small, value + (found - value) * factors, found)
+        return self.precision.emulate(value, self._noise.times)
 
     def held_constants(self, group: Group, given: Mapping[str, Array]) -> dict[str, Array]:
         """The constants *group* reads, by name, as the device holds them."""
@@ -520,24 +445,33 @@ class Emulation:
     def _weights(self, states: Sequence[GroupState]) -> dict[str, Array]:
         """The constants these groups read, by name, as the device holds them."""
         names = dict.fromkeys(name for state in states for name in state.constants())
-        subgraphs = [RunnableSubgraph(name, (), (name,)) for name in names]
-        found: dict[str, Array] = {}
-        for result in self.executor.run_subgraphs(subgraphs, lambda _: {}, memory=self.memory):
-            value = result.values.get(result.key)
-            if value is None or value.dtype.kind != "f":
-                continue
-            if huge := sentinel_values(value, self.precision.largest or END_OF_FLOAT32):
-                self._sentinels[result.key] = huge
-            quantiser = self.quantisers.by_tensor.get(result.key)
-            if quantiser is None:
-                found[result.key] = self._weight(value)
-            else:
-                moved = float(np.sign(self.shift)) * calibration.DIVISION_UNITS
-                found[result.key] = quantiser(value, moved)
-                for (reader, name), own in self.quantisers.by_reader.items():
-                    if name == result.key:
-                        self._copies[reader, name] = own(value, moved)
-        return found
+        return {
+            name: self._kept(name, value)
+            for name, value in self.constants(list(names)).items()
+            if value.dtype.kind == "f"
+        }
+
+    def _kept(self, name: str, constant: Array) -> Array:
+        """A *constant* as the device keeps it."""
+        if huge := sentinel_values(constant, self.precision.largest or END_OF_FLOAT32):
+            self._sentinels[name] = huge
+        quantiser = self.quantisers.by_tensor.get(name)
+        if quantiser is None:
+            rounded = self._round(constant)
+            # Elements that would become 0: losing them is no rounding.
+            return np.where((rounded == 0) & (constant != 0), constant, rounded)
+        moved = float(np.sign(self.shift)) * calibration.DIVISION_UNITS
+        for (reader, tensor), own in self.quantisers.by_reader.items():
+            if tensor == name:
+                self._copies[reader, name] = own(constant, moved)
+        return quantiser(constant, moved)
+
+    def _stored(self, constant: Array) -> Array:
+        """A *constant* that is a group's output: rounded and clipped to the type's range."""
+        rounded, most = self._round(constant), self.precision.largest
+        if most is None:
+            return rounded
+        return np.where(np.isfinite(rounded), np.clip(rounded, -most, most), rounded)
 
 
 def _goes_by_patch(op: Op, scale: DynamicScale, given: Mapping[str, Array]) -> bool:
