@@ -17,7 +17,8 @@ from graphstore.columns.coded import Bool, Float, Int
 from graphstore.columns.op_attributes import attributes_of, rank_texts
 from graphstore.columns.op_columns import OpColumns
 from graphstore.columns.parts import SPREAD, OptionalNumbers
-from graphstore.filter.fields import Operator, canonical_dtype
+from graphstore.filter.dtype_words import canonical_dtype
+from graphstore.filter.fields import Operator
 from graphstore.model import SPLIT_NUMBERS, Metric, Shape
 from graphstore.op_row import OpRow
 

@@ -20,16 +20,17 @@ from graphstore.filter.conditions import (
     number_field,
     on_texts,
 )
+from graphstore.filter.dtype_words import canonical_dtype
 from graphstore.filter.fields import (
     FIELDS,
     FieldKind,
     Operator,
-    canonical_dtype,
     close_words,
     metric_named,
     normalised,
 )
-from graphstore.model import Guilt, Level, Metric, OpState, Role, Shape, Side
+from graphstore.filter.shapes import shape_test
+from graphstore.model import Guilt, Level, Metric, OpState, Role, Side
 
 Pieces: TypeAlias = tuple[str, ...]
 
@@ -235,51 +236,3 @@ def _whole_text_test(pieces: Pieces) -> TextTest:
         return len(text) - len(last) >= at and text.endswith(last)
 
     return fits
-
-
-_Item: TypeAlias = "int | str | None"
-
-_SEPARATOR = re.compile(r"\s*[,x]\s*")
-
-
-def shape_test(text: str) -> Callable[[Shape], bool] | None:
-    """A test for shapes that fit *text*, as ``1,12,128,128``, ``1x3x224x224`` or ``*,128``; None if
-    it is no shape.
-
-    ``*`` stands for one or more dimensions (alone: for any), ``?`` or ``-1`` for an
-    unknown one, ``scalar`` or ``[]`` for none.
-    """
-    body = text.strip().lower()
-    if body == "scalar":
-        return lambda shape: not shape
-    if body[:1] + body[-1:] in ("[]", "()"):
-        body = body[1:-1].strip().removesuffix(",")
-        if not body:
-            return lambda shape: not shape
-    if body == "*":
-        return lambda _: True
-    items: list[_Item] = []
-    for part in _SEPARATOR.split(body):
-        if part == "*":
-            items.append("*")
-        elif part in ("?", "-1"):
-            items.append(None)
-        elif part.isascii() and part.isdigit():
-            items.append(int(part))
-        else:
-            return None
-    return lambda shape: _fits(items, shape)
-
-
-def _fits(items: list[_Item], shape: Shape) -> bool:
-    """Which prefixes of the shape the items so far can take, item by item."""
-    reached = {0}
-    for item in items:
-        if item == "*":
-            first = min(reached) + 1
-            reached = set(range(first, len(shape) + 1))
-        else:
-            reached = {at + 1 for at in reached if at < len(shape) and shape[at] == item}
-        if not reached:
-            return False
-    return len(shape) in reached

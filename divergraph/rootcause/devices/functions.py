@@ -124,7 +124,8 @@ def _approximation(
         exactly = floors({**approximated, kind: Approximation(0.0, formula)})
         if formula and _agreement(samples, exactly) < calibration.FORMULA_ALIKE:
             continue
-        tried = [Approximation(size, formula) for size in (sizes if formula is None else [0.0, *sizes])]
+        errors = sizes if formula is None else [0.0, *sizes]
+        tried = [Approximation(size, formula) for size in errors]
         smallest_that_fits = bisect_left(tried, True, key=fits)  # larger errors explain more
         if smallest_that_fits < len(tried):
             return {kind: tried[smallest_that_fits]}

@@ -48,12 +48,11 @@ from divergraph.thresholds.recorded.errors import (
     most,
 )
 from divergraph.thresholds.recorded.replicas import replicas_text, same_spread
+from divergraph.thresholds.recorded.seen_before import WHOLE, SeenBefore
 from divergraph.thresholds.recorded.statistics_only import keeps_places, minds_order
 from divergraph.thresholds.recorded.sums_over_ranks import times_golden
 from graphstore.model import (
-    AttrValue,
     Comparison,
-    DType,
     Finding,
     FindingKind,
     Level,
@@ -62,7 +61,7 @@ from graphstore.model import (
     TensorIO,
 )
 from importers.msprobe.graph import ARGUMENTS
-from importers.msprobe.job_names import RANK, RANKS, rank_of_output, split_place
+from importers.msprobe.job_names import RANK, RANKS, split_place
 
 _UNEQUAL_BITS = "it makes other values of equal ones (checksums); later calls show how far"
 _LABELLED = re.compile(r".*(loss|cross_entropy|Loss)")
@@ -72,7 +71,6 @@ _SHAPED_BY_VALUES = re.compile(
     r"|all_to_all|bincount|split|pack_padded)"
 )
 """Calls whose outputs have a shape that follows from values, not from shapes alone."""
-_WHOLE = frozenset({DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.BOOL})
 
 
 @dataclass
@@ -104,12 +102,7 @@ class _Search:
         self._explained: set[str] = set()
         self._said: set[str] = set()
         self._alike: set[tuple[str, str, str]] = set()
-        self._seen_over = False
-        self._ranks_off: set[AttrValue | None] = set()
-        self._choices: set[str] = set()
-        self._fed_right: set[AttrValue | None] = set()
-        self._so_far = NONE
-        self._is_first = self._is_forward = True
+        self._seen = SeenBefore(self._errors)
         self._bad_weights = self._equal.unlike_weights()
 
     def run(self) -> Culprits:
@@ -148,28 +141,9 @@ class _Search:
                 self._blame(op, *(weight or other_calls(self._pairs, op, inside=True)))
             elif off:
                 self._judge_output(op, off)
-        if any(item.over for item in outputs):
-            self._seen_over = True
-        choices = [
-            item
-            for item in outputs
-            if item.device_dtype in _WHOLE and self._errors.of(item) not in (None, NONE)
-        ]
-        if choices:
-            self._choices.add(op.id)
-        own = () if RANKS in op.attrs else read  # what ranks give is wrong on them already
-        wrong = [
-            item for item in (*own, *outputs) if item.over or item.misshapen or item in choices
-        ]
-        self._ranks_off.update(
-            rank_of_output(op, item.port) if RANKS in op.attrs else op.attrs.get(RANK)
-            for item in wrong
-        )
         if off or op.id in self._found.causes:
             self._explained.update(self._pairs.around(op.id))
-        self._so_far = most((self._so_far, self._errors.largest(outputs)))
-        self._is_first = self._is_first and not outputs
-        self._is_forward = self._is_forward and op.attrs.get("direction") in (None, "forward")
+        self._seen.add(op, read, outputs)
 
     def _shifted(self, op: Op, outputs: Sequence[Comparison]) -> tuple[str, str]:
         """The argument or the weight that differs, where what the call makes shows it."""
@@ -181,10 +155,10 @@ class _Search:
         times = max((self._errors.times(item, before) for item in outputs), default=0.0)
         if times < SHIFTED and not is_reshaped:
             return "", ""
-        is_unexplained = not (self._seen_over or self._choices or self._found.causes)
+        is_unexplained = not (self._seen.is_over or self._seen.choices or self._found.causes)
         if difference := unlike_arguments(op, twin, with_sizes=is_unexplained):
             return ARGUMENT, difference
-        for item in self._pairs.inputs.get(op.id, ()) if self._is_forward else ():
+        for item in self._pairs.inputs.get(op.id, ()) if self._seen.is_forward else ():
             name, error = self._pairs.input_name(item), self._errors.of(item)
             if name in self._bad_weights and error and error.distance > OFF:
                 self._bad_weights.discard(name)  # others that read it are not to blame
@@ -206,7 +180,7 @@ class _Search:
         inputs = self._pairs.inputs.get(op.id, ())
         errors = [self._errors.of(item) for item in inputs]
         follows = _SHAPED_BY_VALUES.match(op.type) and any(error != NONE for error in errors)
-        if follows or self._choices or not inputs or any(error is None for error in errors):
+        if follows or self._seen.choices or not inputs or any(error is None for error in errors):
             return ""
         item = next(item for item in self._pairs.outputs[op.id] if item.misshapen)
         return f"its output {item.port} has another shape, of inputs of golden's: {item.detail}"
@@ -216,7 +190,7 @@ class _Search:
             return
         before, is_complete = self._errors.fed(op)
         if RANKS in op.attrs:  # right by its own definition, where golden's reduces otherwise
-            sentence = "" if self._seen_over else times_golden(op, off)
+            sentence = "" if self._seen.is_over else times_golden(op, off)
             if sentence:
                 self._blame(op, REDUCTION, sentence)
             if sentence or not is_complete:  # what it reads are addends of golden's
@@ -228,18 +202,18 @@ class _Search:
                 f"the error arrives through {op.name}: look at the rank that sends it"
             )
             return
-        if not is_complete and not self._seen_over:
-            before, is_complete = self._so_far, True
+        if not is_complete and not self._seen.is_over:
+            before, is_complete = self._seen.largest, True
         if any(map(is_bound, off)):  # of less than the errors, so larger ones may stand before it
             if self._found.causes:
                 return
             is_complete = (
                 is_complete
                 and not self._found.unexplained
-                and not self._seen_over
+                and not self._seen.is_over
                 and before.distance <= HIDDEN
             )
-            before = most((before, self._so_far))
+            before = most((before, self._seen.largest))
         times, limit = (
             max(self._errors.times(item, before) for item in off),
             self._errors.limits.get(op.type, JUMP),
@@ -334,17 +308,17 @@ class _Search:
             return
         if self._pairs.is_weight(item):
             return  # judged by what the call makes of it
-        if item.golden is None and item.device_dtype in _WHOLE:
-            off = item.over or (self._is_first and (error != NONE or is_unequal(item)))
+        if item.golden is None and item.device_dtype in WHOLE:
+            off = item.over or (self._seen.is_first and (error != NONE or is_unequal(item)))
             further = self._further_before(op, item) if off else ""
-            is_behind = self._seen_over and not further
+            is_behind = self._seen.is_over and not further
             if off and not is_behind and not self._found.causes:
                 self._judge_given(op, item, error, further)
             elif not off:
-                self._fed_right.add(op.attrs.get(RANK))
+                self._seen.fed_right.add(op.attrs.get(RANK))
         elif item.level in (Level.WARN, Level.FAIL) and op.id not in self._explained:
             self._judge_arrival(op, item, error)
-            self._seen_over |= item.over
+            self._seen.is_over |= item.over
 
     def _judge_given(self, op: Op, item: Comparison, error: Error, further: str) -> None:
         """Whole numbers that no call made, and that differ: what *further* calls made of them, or
@@ -353,7 +327,7 @@ class _Search:
         if further:
             self._blame(op, EXTRA, further)
             return
-        if op.attrs.get(RANK) not in self._fed_right or _LABELLED.match(op.type):
+        if op.attrs.get(RANK) not in self._seen.fed_right or _LABELLED.match(op.type):
             self._feeds(op, item, error, "which no recorded call made")
             return
         sentence = (
@@ -369,19 +343,21 @@ class _Search:
             return
         source, is_complete = self._errors.source(item)
         is_complete = is_complete and not self._is_chosen_otherwise(item)
-        is_behind = (self._seen_over or bool(self._choices)) and not self._further_before(op, item)
+        is_behind = (self._seen.is_over or bool(self._seen.choices)) and not self._further_before(
+            op, item
+        )
         unsummed = self._unsummed(op, item) or (
             replicas_text(self._pairs, op, item)
-            if self._choices.issuperset(self._found.causes)
+            if self._seen.choices.issuperset(self._found.causes)
             else ""
         )
         if (not (is_complete or unsummed) and is_behind) or (is_bound(item) and self._is_decided):
             return
         is_recorded = is_complete or bool(unsummed)
-        before = source if is_recorded else self._so_far
+        before = source if is_recorded else self._seen.largest
         if self._errors.arrival_times(item, before, is_recorded=is_recorded) < JUMP:
             return
-        if not is_complete and self._is_first:
+        if not is_complete and self._seen.is_first:
             self._feeds(op, item, error, "the first that is read")
             return
         label, sentence = other_calls(self._pairs, op, inside=False)
@@ -405,7 +381,7 @@ class _Search:
         where it is not so. What other ranks chose otherwise does not explain such an input."""
         ref = op.inputs[item.port]
         is_paired = ref and ref.producer and ref.producer.op in self._pairs.twins
-        if is_paired or RANKS in op.attrs or op.attrs.get(RANK) in self._ranks_off:
+        if is_paired or RANKS in op.attrs or op.attrs.get(RANK) in self._seen.ranks_off:
             return ""
         label, sentence = other_calls(self._pairs, op, inside=False)
         return sentence if label == EXTRA else ""
@@ -415,7 +391,7 @@ class _Search:
         chosen before: it is of a call that gives as many rows as the values before it say, or has
         the values of what it was made of in an order of its own, which unrecorded indices give."""
         golden = item.golden
-        if golden is None or not self._choices:
+        if golden is None or not self._seen.choices:
             return False
         is_by_values = _SHAPED_BY_VALUES.match(self._pairs.golden_ops[golden.op].type)
         made = self._pairs.outputs.get(self._pairs.device_twins.get(golden.op, ""), ())
