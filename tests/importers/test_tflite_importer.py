@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from graphstore.model import DType, Framework, GraphKind, TensorRef
+from importers.dumps.arrays.golden import scan_golden_dumps
 from importers.registry import detect, read_graph
 
 DATA = Path(__file__).parents[1] / "data" / "tflite"
@@ -87,3 +88,13 @@ def test_called_sub_graphs_are_bodies():
     assert [position for position, _ in bodies[choice.owns[0]].inputs] == [1]
     calls = {(edge.source, edge.target) for edge in graph.calls()}
     assert any(source == "while/body/while/add" for source, _ in calls)
+
+
+def test_weights_that_an_interpreter_gives_as_well_are_no_files_of_another_graph(tmp_path):
+    graph = read_graph(DATA / "net.tflite")
+    weight = graph.constants[0].tensor
+    for name in (weight.name, "other"):
+        np.save(tmp_path / f"{name.replace('/', '_')}.npy", np.zeros(weight.shape, np.float32))
+
+    index = scan_golden_dumps(tmp_path, graph)
+    assert [path.name for path in index.unmatched] == ["other.npy"]

@@ -186,7 +186,8 @@ def compare_command(
     if doubt := data.run.analysis.doubt:
         say_doubt(doubt)
     for warning in data.run.warnings:
-        say_note(warning)
+        if warning != doubt:
+            say_note(warning)
     _show(
         data,
         store_url(store),

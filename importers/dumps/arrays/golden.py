@@ -180,7 +180,7 @@ class _Scan:
             self._inputs.setdefault(tensor.name, []).append(candidate)
         elif (hit := self._names.find_taken(stem)) is not None:
             self._take(file, hit)
-        else:
+        elif file.damage or not self._names.is_constant(stem):
             self._gathered.strange(file.path, file.damage)
 
     def _take(self, file: _File, hit: Hit) -> None:

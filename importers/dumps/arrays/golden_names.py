@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from graphstore.model import ModelGraph, Op, Tensor
@@ -140,6 +141,16 @@ class GoldenNames:
     def given(self, name: str) -> Tensor | None:
         """The graph's input of this *name*."""
         return next((tensor for tensor in self._graph.inputs if tensor.name == name), None)
+
+    @cached_property
+    def _constants(self) -> frozenset[str]:
+        names = [constant.tensor.name for constant in self._graph.constants]
+        return frozenset(map(_coarsest, names))
+
+    def is_constant(self, stem: str) -> bool:
+        """Whether a file named *stem* holds a weight that the graph has itself, as interpreters
+        that give all of their tensors write them."""
+        return any(_coarsest(reading.name) in self._constants for reading in _readings(stem))
 
     def find_input(self, stem: str) -> tuple[Tensor, int] | None:
         """The graph input that is no op which a file named *stem* holds, and its timestamp."""
