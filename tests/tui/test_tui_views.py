@@ -36,6 +36,19 @@ async def test_the_only_run_opens_in_the_overview(browse):
         assert "inserted by the compiler" in shown
 
 
+async def test_a_view_that_shrank_and_grew_is_as_one_that_starts_in_that_size(
+    make_app, analysed_store, settle
+):
+    large, pictures = (200, 60), []
+    for sizes in ([large], [(120, 36), (60, 24), large]):
+        async with Browser(make_app(analysed_store), settle, sizes[0]) as b:
+            for size in sizes[1:]:
+                await b.pilot.resize_terminal(*size)
+                await b.settle(b.pilot)
+            pictures.append(text_of(b.app))
+    assert pictures[0] == pictures[1]
+
+
 @pytest.mark.slow
 async def test_an_origin_opens_in_the_list_of_ops(browse):
     async with browse as b:

@@ -64,7 +64,7 @@ def _guilty(answers: Sequence[OriginAnswer], rows: Sequence[OpRow], glyphs: Glyp
         ListColumn("susp", "susp", 6, 7, align="right", sortable=False),
         ListColumn("rel", "rel.err", 7, align="right", priority=8, sortable=False),
         ListColumn("share", "share", 5, align="right", priority=3, sortable=False),
-        ListColumn("why", "why", 14, why, priority=2, sortable=False),
+        ListColumn("why", "why", 12, why, priority=2, sortable=False),
     ]
     if not shares:
         del columns[5]
