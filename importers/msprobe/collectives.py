@@ -18,6 +18,8 @@ GROUP = "input.group"
 JOINED = "dist."
 """What begins the type of an op between ranks: ``dist.gather`` is none of ``torch.gather``."""
 SENDS, RECEIVES, BATCH = ("send", "isend"), ("recv", "irecv"), "batch_isend_irecv"
+DO_NOT_WAIT = tuple(f"{JOINED}{name}" for name in (SENDS[1], RECEIVES[1], BATCH))
+"""Types of messages whose receiver goes on before they have come."""
 
 
 @dataclass(frozen=True, slots=True)

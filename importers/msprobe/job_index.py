@@ -22,7 +22,7 @@ from importers.dumps.msprobe.index import (
     tensors_of_op,
 )
 from importers.msprobe.calls import INFERRED, call_of
-from importers.msprobe.collectives import BATCH, JOINED, RECEIVES, SENDS
+from importers.msprobe.collectives import DO_NOT_WAIT
 from importers.msprobe.graph import ARGUMENTS
 from importers.msprobe.job import rank_folders
 from importers.msprobe.job_names import CALLS, RANKS, TARGET, in_rank, rank_of_output, split_place
@@ -31,8 +31,6 @@ _Ends: TypeAlias = tuple[str, str, str]
 """The shape of a tensor, its least and its largest value, as texts: NaN is itself there."""
 _Reads: TypeAlias = dict[_Ends, list[int]]
 """Where the calls of a rank read such a tensor: the numbers of the calls, in order."""
-_DO_NOT_WAIT = tuple(f"{JOINED}{name}" for name in (SENDS[1], RECEIVES[1], BATCH))
-"""Messages whose receiver goes on before they have come."""
 
 
 def scan_job(step: Path, graph: ModelGraph) -> DumpIndex:
@@ -45,7 +43,7 @@ def scan_job(step: Path, graph: ModelGraph) -> DumpIndex:
     between = between_ranks(graph)
     gathered = Gathering()
     missing: list[str] = []
-    messages = {op.id: op for op in graph.ops if op.type in _DO_NOT_WAIT}
+    messages = {op.id: op for op in graph.ops if op.type in DO_NOT_WAIT}
     ends: dict[TensorKey, _Ends] = {}
     read: dict[int, _Reads] = {}
     calls: dict[tuple[int, str], int] = {}

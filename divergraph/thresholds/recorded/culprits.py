@@ -32,6 +32,7 @@ from divergraph.thresholds.recorded.cause_labels import (
     EXTRA,
     INPUT,
     LAW,
+    MISSING,
     REDUCTION,
     SCALED,
     SHAPE,
@@ -60,8 +61,9 @@ from graphstore.model import (
     Reason,
     TensorIO,
 )
+from importers.msprobe.collectives import DO_NOT_WAIT
 from importers.msprobe.graph import ARGUMENTS
-from importers.msprobe.job_names import RANK, RANKS, split_place
+from importers.msprobe.job_names import RANK, RANKS, rank_of_output, split_place
 
 _UNEQUAL_BITS = "it makes other values of equal ones (checksums); later calls show how far"
 _LABELLED = re.compile(r".*(loss|cross_entropy|Loss)")
@@ -361,6 +363,14 @@ class _Search:
             self._feeds(op, item, error, "the first that is read")
             return
         label, sentence = other_calls(self._pairs, op, inside=False)
+        if label != MISSING and (message := self._message_before(op)) is not None:
+            self._blame(
+                message,
+                REDUCTION,
+                f"{op.name} is fed with its message and reads other values than golden's "
+                f"({error_text(item, error)}): lost, stale, or read before it came",
+            )
+            return
         sentence = sentence or unsummed
         if sentence and sentence in self._said:
             return  # another that reads what is missing
@@ -374,6 +384,17 @@ class _Search:
         )
         label = label or (INPUT if factor_of(item) == 1.0 else SCALED)
         self._blame(self._reduction_before(op, item) or op, label, sentence)
+
+    def _message_before(self, op: Op) -> Op | None:
+        """The message from another rank that *op* is fed with and nobody dumped once it had come;
+        None without one."""
+        for ref in op.takes:
+            source, rank = self._pairs.ops[ref.op], op.attrs.get(RANK)
+            if source.type in DO_NOT_WAIT and rank_of_output(source, ref.port) == rank:
+                outputs = self._pairs.outputs.get(source.id, ())
+                if any(item.port == ref.port and not item.compared for item in outputs):
+                    return source
+        return None
 
     def _further_before(self, op: Op, item: Comparison) -> str:
         """That the device has calls which golden does not, where it reads an input that no paired
