@@ -393,7 +393,7 @@ class _Comparing:
     ) -> RunData:
         """The root-cause analysis of *data*, and what is said of two recorded runs by limits: that
         limits do not tell who is to blame holds only where calls are not run again."""
-        if recorded.verdict is Verdict.LAYOUTS_DIFFER:
+        if recorded.final:
             return with_doubt(data, recorded.doubt)
         if recorded.verdict is not Verdict.UNDECIDED:
             return self._with_root_cause(with_doubt(data, recorded.doubt), items, progress)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import divergraph as dg
+from benchmarks.recorded_jobs import made_job
 from benchmarks.recorded_jobs.made_job import LAYOUTS, Job
 from graphstore.model import Reason, TensorIO, Verdict
 
@@ -195,6 +196,13 @@ def test_layers_fused_on_one_side_and_of_other_names_are_mapped(is_fused, tmp_pa
     (origin,) = dg.compare(golden, golden, faulty, faulty).data.origins
     site = "rank1/Module.decoder.layers.1.qkv." if is_fused else "rank1/Module.decoder.layers.1.q."
     assert site in origin.op
+
+
+def test_a_job_of_another_model_is_said_to_be_one(golden, tmp_path, monkeypatch):
+    monkeypatch.setattr(made_job, "WIDTH", 24)
+    run = compared(golden, tmp_path, "tensor")
+    assert run.verdict is Verdict.UNDECIDED
+    assert "the sides are different models" in run.data.run.analysis.doubt
 
 
 def test_a_sum_where_golden_has_the_mean_is_said(golden, tmp_path):

@@ -10,7 +10,7 @@ from divergraph.text.words import counted
 from divergraph.thresholds.recorded.call_pairs import CallPairs
 from divergraph.thresholds.recorded.culprits import culprits
 from divergraph.thresholds.recorded.errors import is_unequal
-from divergraph.thresholds.recorded.layouts import layout_difference
+from divergraph.thresholds.recorded.layouts import layout_difference, model_difference
 from graphstore.model import Comparison, Finding, Verdict
 from importers.msprobe.job_names import UNREAD
 
@@ -19,13 +19,15 @@ from importers.msprobe.job_names import UNREAD
 class RecordedJudgement:
     """``causes`` has the calls an error starts at, in their order, and why ("" where that is not
     known). ``verdict`` is set where it follows from no origin, and ``doubt`` says why. ``note``
-    says why what is over a limit is nobody's fault, or that the runs are proved equal."""
+    says why what is over a limit is nobody's fault, or that the runs are proved equal. It is
+    ``final`` where nothing that is run again can tell more."""
 
     causes: dict[str, str] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     verdict: Verdict | None = None
     doubt: str = ""
     note: str = ""
+    final: bool = False
 
 
 def _proof(comparisons: Sequence[Comparison]) -> str:
@@ -40,9 +42,10 @@ def _proof(comparisons: Sequence[Comparison]) -> str:
 
 def judge_calls(pairs: CallPairs, excuse: Callable[[str], str]) -> RecordedJudgement:
     """Judge two recorded runs. *excuse* says why a call over a limit is no fault, or ""."""
-    difference = layout_difference(pairs)
-    if difference:
-        return RecordedJudgement(verdict=Verdict.LAYOUTS_DIFFER, doubt=difference)
+    if difference := model_difference(pairs):
+        return RecordedJudgement(verdict=Verdict.UNDECIDED, doubt=difference, final=True)
+    if difference := layout_difference(pairs):
+        return RecordedJudgement(verdict=Verdict.LAYOUTS_DIFFER, doubt=difference, final=True)
     if unread := pairs.golden.attrs.get(UNREAD):
         return RecordedJudgement(verdict=Verdict.INPUTS_DIFFER, doubt=str(unread))
     calls = culprits(pairs, excuse)

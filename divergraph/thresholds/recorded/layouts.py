@@ -17,7 +17,7 @@ from divergraph.thresholds.recorded.call_pairs import CallPairs
 from graphstore.model import Comparison, DType, Level, ModelGraph, Op, Reason, Shape, Tensor
 from importers.msprobe.calls import INFERRED
 from importers.msprobe.collectives import JOINED
-from importers.msprobe.job_names import RANKS
+from importers.msprobe.job_names import RANKS, split_rank
 
 _TO_ONE = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
 _FUNCTION = "Functional"
@@ -65,6 +65,41 @@ def layout_difference(pairs: CallPairs) -> str:
         "so a tensor may be a part of golden's, or an addend: "
         "compare with a golden job of the same layout, or only what is whole on both sides"
     )
+
+
+def model_difference(pairs: CallPairs) -> str:
+    """That the two jobs are of different models: of most matrices of one name two axes differ, and
+    are no multiples, which no layout makes; "" where it is not so."""
+    theirs = {_of_any_rank(name): shape for name, shape in _matrices(pairs.golden)}
+    named = [
+        (name, shape, theirs[_of_any_rank(name)])
+        for name, shape in _matrices(pairs.device)
+        if _of_any_rank(name) in theirs
+    ]
+    unlike = [one for one in named if _is_of_another_model(*one[1:])]
+    if len(unlike) <= len(named) / 2:
+        return ""
+    name, own, golden = unlike[0]
+    return (
+        f"the sides are different models: {len(unlike)} of {len(named)} weights of the same name "
+        f"have other sizes (first {_short(name)} {shape_text(own)} against {shape_text(golden)})"
+    )
+
+
+def _matrices(graph: ModelGraph) -> Iterator[tuple[str, Shape]]:
+    for name, tensor in _parameters_by_name(graph).items():
+        if tensor.shape and len(tensor.shape) > 1:
+            yield name, tensor.shape
+
+
+def _of_any_rank(name: str) -> str:
+    return split_rank(name)[1]
+
+
+def _is_of_another_model(one: Shape, other: Shape) -> bool:
+    if len(one) != len(other) or _is_part(one, other):
+        return False
+    return sum(a != b for a, b in zip(one, other, strict=True)) > 1
 
 
 def without_parts(comparisons: Iterable[Comparison]) -> tuple[Comparison, ...]:
