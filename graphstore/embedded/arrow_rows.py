@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from graphstore.schema.row_slices import Absent, Records, Repeated, Row, Table, as_table
+from graphstore.columns.coded import Coded
+from graphstore.schema.row_slices import Records, Row, Table, as_table, is_absent
 from graphstore.schema.tables import NODES, RELS, Column, ColumnType
 
 _BATCH = 50_000
@@ -59,6 +60,7 @@ class ArrowRows(Sequence[Row]):
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self._columns = columns
+        # Arrow arrays, or how many rows are null
         self._parts: dict[str, list[Any]] = {column.name: [] for column in columns}
         self._repeated: dict[str, bool] = {}
         self._size = 0
@@ -69,11 +71,12 @@ class ArrowRows(Sequence[Row]):
         for first in range(0, len(rows), _BATCH):
             values = rows.columns(first, first + _BATCH)
             for column, column_values in zip(self._columns, values, strict=True):
-                part: Any = column_values
-                if not isinstance(column_values, Absent):
-                    kind = types[column.type]
-                    part = _arrow_array(column, kind, column_values, self._repeated)
-                self._parts[column.name].append(part)
+                kind = types[column.type]
+                self._parts[column.name].append(
+                    len(column_values)
+                    if is_absent(column_values)
+                    else _arrow_array(column, kind, column_values, self._repeated)
+                )
         self._size += len(rows)
 
     def table(self) -> Any:
@@ -89,12 +92,12 @@ class ArrowRows(Sequence[Row]):
         arrays = {}
         for column in self._columns:
             chunks = self._parts.pop(column.name)
-            filled = [chunk for chunk in chunks if not isinstance(chunk, Absent)]
+            filled = [chunk for chunk in chunks if not isinstance(chunk, int)]
             if is_rel or any(chunk.null_count < len(chunk) for chunk in filled):
                 kind = _common_type({chunk.type for chunk in filled}, types[column.type])
                 arrays[column.name] = pa.chunked_array(
                     [
-                        pa.nulls(len(one), kind) if isinstance(one, Absent) else one.cast(kind)
+                        pa.nulls(one, kind) if isinstance(one, int) else one.cast(kind)
                         for one in chunks
                     ]
                 )
@@ -115,10 +118,17 @@ def _arrow_array(column: Column, kind: Any, values: Any, repeated: dict[str, boo
     """
     import pyarrow as pa
 
-    if isinstance(values, Repeated) and column.type is ColumnType.STRING:
+    if isinstance(values, Coded) and column.type is ColumnType.STRING:
         repeated.setdefault(column.name, True)
-        places = pa.array(np.zeros(len(values), dtype=np.int32))
-        return pa.DictionaryArray.from_arrays(places, [values.value])
+        texts = list(dict.fromkeys(text for text in values.values if text is not None))
+        place_of = {text: place for place, text in enumerate(texts)}
+        places = np.asarray([place_of.get(text, -1) for text in values.values], dtype=np.int32)
+        codes = places[values.codes]
+        return pa.DictionaryArray.from_arrays(
+            pa.array(codes, mask=codes < 0), pa.array(texts, kind)
+        )
+    if isinstance(values, Coded):
+        return pa.array(values.values, kind).take(pa.array(values.codes))
     array = pa.array(values, kind)
     if column.type is ColumnType.INT64:
         return _narrow(array)

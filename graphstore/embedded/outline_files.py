@@ -139,7 +139,7 @@ def _unpacked(data: memoryview) -> LoadedGraph:
     number = PlacesOfTexts(ids, next(column))
     renamed, own = next(column).tolist(), PackedTexts.of_column(next(column))
     kinds = Coded(next(column), tuple(PackedTexts.of_column(next(column))))
-    arrays = GraphArrays(ids, number, next(column), next(column), next(column), next(column))
+    arrays = GraphArrays(ids, next(column), next(column), next(column), next(column), number)
     lists = Lists(next(column), next(column), PackedTexts.of_column(next(column)))
     index = OpIndex(ids, _names(ids, renamed, own), tuple(kinds))
     return LoadedGraph(index, arrays, lists, exact)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from graphstore.cypher.statements import load_statements
 from graphstore.errors import StoreError
 from graphstore.neo4j.writers import server_code
-from graphstore.schema.row_slices import Absent, Records, Row, as_table, plain_values
+from graphstore.schema.row_slices import Records, Row, as_table, is_absent, plain_values
 from graphstore.schema.tables import NODES, RELS
 
 if TYPE_CHECKING:
@@ -222,9 +222,7 @@ def _slices(label: str, table: Sequence[Row]) -> Iterator[tuple[Sequence[str], R
     for first in range(0, len(full_table), _ROWS):
         columns = dict(zip(_COLUMNS[label], full_table.columns(first, first + _ROWS), strict=True))
         there = {
-            name: plain_values(values)
-            for name, values in columns.items()
-            if not isinstance(values, Absent)
+            name: plain_values(values) for name, values in columns.items() if not is_absent(values)
         }
         names = list(there)
         rows = list(zip(*there.values(), strict=True))

@@ -50,36 +50,61 @@ def graph_outline(header: ModelGraph, blocks: Sequence[bytes]) -> GraphOutline:
         # Edges into and out of bodies follow from the whole graph; such graphs are few.
         graph = replace(header, ops=tuple(ops_of_blocks(blocks)))
         edges = edge_columns(graph, places(graph))
-    return _outline(columns, edges, topo_places(columns.sequence, edges))
+    order = topo_places(columns.sequence, edges)
+    listed = order.tolist()
+    number = np.empty(len(order), dtype=np.int32)
+    number[order] = np.arange(len(order), dtype=np.int32)
+    return _outline(
+        arrays_in_order(columns.ids, edges, order),
+        [
+            columns.ids[place] if (name := columns.names[place]) is None else name
+            for place in listed
+        ],
+        [columns.types[place] for place in listed],
+        _given(columns.given, number[_numbers(columns.given_to)], len(order)),
+    )
 
 
 def outline_of(stored: StoredGraph) -> GraphOutline:
     """The same of a graph whose ops are there as values."""
-    ops = stored.graph.ops
-    columns = _Columns(
-        ids=[op.id for op in ops],
-        names=[None if op.name == op.id else op.name for op in ops],
-        types=[op.type for op in ops],
+    ops = list(map(stored.graph.ops.__getitem__, stored.order.tolist()))
+    given = [
+        (ref.tensor, number)
+        for number, op in enumerate(ops)
+        for ref in op.inputs
+        if ref is not None and ref.producer is None
+    ]
+    return _outline(
+        stored.arrays,
+        [op.name for op in ops],
+        [op.type for op in ops],
+        _given([name for name, _ in given], _numbers([op for _, op in given]), len(ops)),
     )
-    for number, op in enumerate(ops):
-        for ref in op.inputs:
-            if ref is not None and ref.producer is None:
-                columns.add_given(ref.tensor, number)
-    return _outline(columns, stored.edges, stored.order)
 
 
-def _outline(columns: _Columns, edges: EdgeEnds, order: Int32) -> GraphOutline:
+def _outline(
+    arrays: GraphArrays, names: Sequence[str], types: Sequence[str], given: Lists
+) -> GraphOutline:
+    """That of ops in topo order."""
     # as the database says them: what is found here is held against its answers
-    ids, types = plain_texts(columns.ids), plain_texts(columns.types)
-    names = plain_texts(columns.names)
-    listed = order.tolist()
+    raw = arrays.ids, names, types
+    ids, names, types = map(plain_texts, raw)
+    exact = all(map(_are_equal, raw, (ids, names, types)))
     return GraphOutline(
-        [ids[place] if (own := names[place]) is None else own for place in listed],
-        [types[place] for place in listed],
-        arrays_in_order(ids, edges, order),
-        columns.given(order),
-        ids == columns.ids and types == columns.types and names == columns.names,
+        names, types, arrays if ids is arrays.ids else replace(arrays, ids=tuple(ids)), given, exact
     )
+
+
+def _are_equal(texts: Sequence[str], others: Sequence[str]) -> bool:
+    return texts is others or list(texts) == list(others)
+
+
+def _given(names: Sequence[str], ops: Int32, size: int) -> Lists:
+    """*names* by the numbers of the *ops* whose inputs they are, of so many ops."""
+    number_of: dict[str, int] = {}
+    numbers = _numbers([number_of.setdefault(name, len(number_of)) for name in names])
+    counts = np.bincount(ops, minlength=size)
+    return Lists(starts(counts), numbers[np.argsort(ops, kind="stable")], tuple(number_of))
 
 
 @dataclass(slots=True)
@@ -93,8 +118,8 @@ class _Columns:
     _sources: array[int] = field(default_factory=lambda: array("i"))
     _targets: array[int] = field(default_factory=lambda: array("i"))
     _named: list[tuple[str, int]] = field(default_factory=list)
-    _given: list[str] = field(default_factory=list)
-    _given_to: array[int] = field(default_factory=lambda: array("i"))
+    given: list[str] = field(default_factory=list)
+    given_to: array[int] = field(default_factory=lambda: array("i"))
     _control: list[tuple[str, int]] = field(default_factory=list)
 
     def add(self, block: bytes) -> None:
@@ -115,15 +140,11 @@ class _Columns:
                 elif distance is not None and len(ref) > 1:  # by name: another name or output
                     self._named.append((ref[1], number))
                 elif distance is not None:
-                    self.add_given(distance, number)
+                    self.given.append(distance)
+                    self.given_to.append(number)
         self._control += [
             (name, number) for number, names in enumerate(control, first) for name in names or ()
         ]
-
-    def add_given(self, name: str, number: int) -> None:
-        """An input of op *number* that no op makes."""
-        self._given.append(name)
-        self._given_to.append(number)
 
     def edges(self) -> EdgeEnds:
         """All edges but those into and out of bodies."""
@@ -139,16 +160,6 @@ class _Columns:
             control_sources=_numbers([source for source, _ in control]),
             control_targets=_numbers([target for _, target in control]),
         )
-
-    def given(self, order: Int32) -> Lists:
-        """The names of inputs no op makes, by the ops of this *order*."""
-        number = np.empty(len(order), dtype=np.int32)
-        number[order] = np.arange(len(order), dtype=np.int32)
-        ops = number[_numbers(self._given_to)]
-        number_of: dict[str, int] = {}
-        names = _numbers([number_of.setdefault(name, len(number_of)) for name in self._given])
-        counts = np.bincount(ops, minlength=len(order))
-        return Lists(starts(counts), names[np.argsort(ops, kind="stable")], tuple(number_of))
 
 
 def _numbers(values: Sequence[int] | array[int]) -> Int32:

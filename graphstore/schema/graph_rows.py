@@ -8,22 +8,21 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from graphstore.columns.coded import Coded
 from graphstore.columns.op_attributes import RANKS, attribute_texts, job_ranks
-from graphstore.model import DType, Op, Shape
+from graphstore.model import DType, EdgeKind, Op, Shape
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text, plain_texts
 from graphstore.schema.op_blocks import BLOCK
 from graphstore.schema.row_slices import (
-    Absent,
     Columns,
     Records,
-    Repeated,
     Row,
     Table,
+    absent,
     columns_table,
 )
 from graphstore.schema.stored_graph import StoredGraph, graph_info, node_ids
-from graphstore.traverse.edge_columns import edge_kinds
 
 _INT64_MAX = 2**63 - 1
 _WORDS: dict[object, str | None] = {None: None} | {word: word.value for word in DType}
@@ -69,7 +68,10 @@ def graph_rels(stored: StoredGraph) -> dict[str, Sequence[Row]]:
         "HAS_GRAPH": Table.of([(_model_id(stored), key)]),
         "HAS_OP": Table(
             ops,
-            lambda begin, end: (Repeated(key, end - begin), np.arange(first + begin, first + end)),
+            lambda begin, end: (
+                Coded.same(key, end - begin),
+                np.arange(first + begin, first + end),
+            ),
         ),
     }
 
@@ -128,7 +130,7 @@ def op_table(stored: StoredGraph) -> Table:
         ranks = [job_ranks(op.attrs) for op in part] if is_job else []
         return (
             np.arange(first_node + first, first_node + until),
-            Repeated(key, len(part)),
+            Coded.same(key, len(part)),
             plain_texts([op.id for op in part]),
             plain_texts([None if op.name == op.id else op.name for op in part]),
             plain_texts([op.type for op in part]),
@@ -139,9 +141,9 @@ def op_table(stored: StoredGraph) -> Table:
             [None if one is None else len(one) for one in names],
             [None if one is None else plain_texts(one) for one in names],
             _attributes_of(part),
-            Repeated(kind, len(part)),
-            [own_rank(one) for one in ranks] or Absent(len(part)),
-            [list(one) for one in ranks] or Absent(len(part)),
+            Coded.same(kind, len(part)),
+            [own_rank(one) for one in ranks] or absent(len(part)),
+            [list(one) for one in ranks] or absent(len(part)),
         )
 
     return Table(len(ops), columns)
@@ -152,13 +154,11 @@ def own_rank(ranks: Sequence[int]) -> int | None:
     return ranks[0] if len(ranks) == 1 else None
 
 
-def _attributes_of(ops: Sequence[Op]) -> list[list[str]]:
+def _attributes_of(ops: Sequence[Op]) -> Coded[list[str]]:
     """The texts of the attributes of each of *ops*; those that several share are made once."""
-    texts: dict[int, list[str]] = {}
-    for op in ops:
-        if id(op.attrs) not in texts:
-            texts[id(op.attrs)] = list(plain_texts(attribute_texts(op.attrs)))
-    return [texts[id(op.attrs)] for op in ops]
+    attrs = [op.attrs for op in ops]
+    attrs_of = dict(zip(keys := list(map(id, attrs)), attrs, strict=True))
+    return Coded.of(keys).mapped(lambda key: list(plain_texts(attribute_texts(attrs_of[key]))))
 
 
 def _int64(values: Sequence[int]) -> NDArray[np.int64]:
@@ -172,39 +172,39 @@ def _int64(values: Sequence[int]) -> NDArray[np.int64]:
 
 def tensor_table(stored: StoredGraph) -> Table:
     """The rows of the table Tensor."""
-    ops, order = stored.graph.ops, stored.order
-    start = stored.tensor_starts
-    counts = np.diff(start)
-    first_node = stored.first_id
+    outputs, start, first_node = stored.outputs, stored.tensor_starts, stored.first_id
+    places = outputs.in_order(stored.order)
+    owners = np.repeat(np.arange(len(start) - 1, dtype=np.int32), np.diff(start))
+    specs = outputs.specs
+    by_spec = (
+        specs.mapped(lambda spec: codec.shape_text(spec[1])),
+        specs.mapped(lambda spec: _WORDS[spec[0]]),
+        specs.mapped(lambda spec: None if spec[2] is None else plain_text(spec[2])),
+        specs.mapped(lambda spec: dims(spec[1])),
+    )
+    any_name, any_origin = any(outputs.names), any(outputs.origins)
 
     def columns(first: int, until: int) -> Columns:
-        low = int(np.searchsorted(start, first, "right")) - 1
-        high = int(np.searchsorted(start, until, "left"))
-        part = [ops[place] for place in order[low:high].tolist()]
-        cut = slice(first - int(start[low]), until - int(start[low]))
-        tensors = [tensor for op in part for tensor in op.outputs][cut]
-        ports = [port for op in part for port in range(len(op.outputs))][cut]
-        owners = [op.id for op in part for _ in op.outputs][cut]
-        origins = [tensor.origin for tensor in tensors]
+        part, ops = places[first:until], owners[first:until]
+        numbers = part.tolist()
+        names = [outputs.names[number] for number in numbers] if any_name else []
+        origins = [outputs.origins[number] for number in numbers] if any_origin else []
+        shapes, dtypes, layouts, sizes = [column.take(part) for column in by_spec]
         return (
             np.arange(first_node + first, first_node + until),
-            np.repeat(np.arange(first_node + low, first_node + high), counts[low:high])[cut],
-            ports,
-            plain_texts(
-                [
-                    None if tensor.name == f"{op}:{port}" else tensor.name
-                    for tensor, op, port in zip(tensors, owners, ports, strict=True)
-                ]
-            ),
-            [codec.shape_text(tensor.shape) for tensor in tensors],
-            [_WORDS[tensor.dtype] for tensor in tensors],
-            plain_texts([tensor.layout for tensor in tensors]),
-            plain_texts([None if origin is None else origin.op for origin in origins]),
-            [None if origin is None else origin.port for origin in origins],
-            [dims(tensor.shape) for tensor in tensors],
+            node_ids(ops, first_node),
+            np.arange(first, until) - start[ops],
+            plain_texts(names) or absent(len(part)),
+            shapes,
+            dtypes,
+            layouts,
+            plain_texts([None if origin is None else origin.op for origin in origins])
+            or absent(len(part)),
+            [None if origin is None else origin.port for origin in origins] or absent(len(part)),
+            sizes,
         )
 
-    return Table(int(start[-1]), columns)
+    return Table(len(outputs), columns)
 
 
 @lru_cache(4096)
@@ -240,7 +240,7 @@ def inputs_table(stored: StoredGraph) -> Table:
             node_ids(tensors[part], first_node),
             node_ids(targets[part], first_node),
             ports[part],
-            edge_kinds(data, first, until),
+            _edge_kinds(data, first, until),
         )
 
     return Table(len(rows), columns)
@@ -260,11 +260,17 @@ def feeds_table(stored: StoredGraph) -> Table:
             edges.inputs[first:until],
             [plain_text(names[edge]) if edge in names else None for edge in range(first, until)]
             if names
-            else Absent(until - first),
-            edge_kinds(edges.data, first, until),
+            else absent(until - first),
+            _edge_kinds(edges.data, first, until),
         )
 
     return Table(len(edges.sources), columns)
+
+
+def _edge_kinds(data: int, first: int, until: int) -> Coded[str]:
+    """The kinds of the edges from *first* to before *until*, the first *data* of data."""
+    kinds = (EdgeKind.DATA.value, EdgeKind.CALL.value)
+    return Coded((np.arange(first, until) >= data).astype(np.int8), kinds)
 
 
 def controls_table(stored: StoredGraph) -> Table:

@@ -8,6 +8,7 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
+from graphstore.columns.coded import Coded
 from graphstore.contract import RunData
 from graphstore.model import (
     Comparison,
@@ -53,12 +54,11 @@ def metric_table(
     *is_known* says of each whether its golden op is in the golden graph, *tensors* are the
     ids of the compared outputs, -1 where there is none.
     """
-    origins = {origin.op: origin for origin in reversed(data.origins)}
+    ranks = {origin.op: origin.rank for origin in reversed(data.origins)}
     blamed = {one.op: one for one in (*reversed(data.suspects), *reversed(data.origins))}
 
     def columns(first: int, until: int) -> Columns:
         items = data.comparisons[first:until]
-        at = [origins.get(item.op) for item in items]
         why = [blamed.get(item.op) for item in items]
         refs = [item.golden for item in items]
         doubles = DoubleColumns(len(items))
@@ -69,7 +69,7 @@ def metric_table(
         figures = figure_columns(items, doubles)
         return (
             ids[first:until],
-            [run] * len(items),
+            Coded.same(run, len(items)),
             np.arange(first, until),
             nodes[first:until],
             np.ma.masked_less(tensors[first:until], 0),
@@ -79,7 +79,7 @@ def metric_table(
             [_WORDS[item.level] for item in items],
             [item.metrics is not None for item in items],
             [item.over for item in items],
-            [None if origin is None else origin.rank for origin in at],
+            [ranks.get(one.op) if one else None for one in why],
             suspicion,
             plain_texts([None if one is None else one.cause for one in why]),
             *metrics[: len(METRIC_COLUMNS)],
@@ -93,12 +93,12 @@ def metric_table(
             [None if ref is None else ref.port for ref in refs],
             [_WORDS[item.rule] for item in items],
             [_WORDS[item.reason] for item in items],
-            [plain_text(item.detail) if item.detail else None for item in items],
+            plain_texts([item.detail or None for item in items]),
             [codec.shape_text(item.shape) for item in items],
             [_WORDS[item.device_dtype] for item in items],
             [_WORDS[item.golden_dtype] for item in items],
-            [plain_text(item.device_path) or None for item in items],
-            [plain_text(item.golden_path) or None for item in items],
+            plain_texts([item.device_path or None for item in items]),
+            plain_texts([item.golden_path or None for item in items]),
             [None if item.address is None else hex(item.address) for item in items],
             [item.overflow for item in items],
             *splits,

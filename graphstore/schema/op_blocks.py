@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from graphstore.model import (
     TensorRef,
 )
 from graphstore.schema.codec import attrs_text, attrs_value, dumps
+from graphstore.schema.output_columns import OutputColumns, Spec
 from graphstore.traverse.edge_columns import EdgeColumns
 
 BLOCK = 256
@@ -35,40 +36,46 @@ _LEVEL = 3
 
 _SHARED_ATTRS = 4096
 
-_Spec: TypeAlias = tuple[DType | None, Shape | None, str | None]
 
-
-def op_blocks(ops: Sequence[Op], edges: EdgeColumns) -> Iterator[tuple[bytes, bytes]]:
-    """(text, the text compressed) of each block of *ops*; *edges* are those of the graph."""
-    sources = _Sources(edges, len(ops))
+def op_blocks(
+    ops: Sequence[Op], edges: EdgeColumns, outputs: OutputColumns
+) -> Iterator[tuple[bytes, bytes]]:
+    """(text, the text compressed) of each block of *ops*; *edges* and *outputs* are those of the
+    graph."""
+    sources = _Sources(edges, ops)
     for first in range(0, len(ops), BLOCK):
-        text = _block_text(ops, first, sources).encode("ascii")
+        text = _block_text(ops, first, sources, outputs).encode("ascii")
         yield text, zlib.compress(text, _LEVEL)
 
 
 class _Sources:
     """How far before an op the ops are that feed it."""
 
-    def __init__(self, edges: EdgeColumns, count: int) -> None:
+    def __init__(self, edges: EdgeColumns, ops: Sequence[Op]) -> None:
         targets = edges.targets[: edges.data]
-        self._start = np.searchsorted(targets, np.arange(count + 1)).astype(np.int32)
+        self._start = np.searchsorted(targets, np.arange(len(ops) + 1)).astype(np.int32)
         self._distances = targets - edges.sources[: edges.data]
         self._inputs = edges.inputs
         special = edges.outputs[: edges.data] != 0
         special[[edge for edge in edges.own_names if edge < edges.data]] = True
-        self._special = np.zeros(len(special) + 1, dtype=np.int32)
-        np.cumsum(special, out=self._special[1:])
+        before = np.concatenate(([0], np.cumsum(special, dtype=np.int32)))
+        inputs = np.fromiter(map(len, [op.inputs for op in ops]), np.int32, len(ops))
+        # not if one takes another output than the first, or gives it a name of its own
+        self._says_all = (np.diff(before[self._start]) == 0) & (np.diff(self._start) == inputs)
+        self._ops = ops
 
-    def of(self, first: int, until: int) -> Iterator[tuple[list[int], list[int], bool]]:
-        """For each op (distances, the inputs they are of, whether they say it all): not if
-        one takes another output than the first, or gives it a name of its own."""
+    def inputs(self, first: int, until: int) -> list[Any]:
+        """The inputs of ops as a block has them; of most, distances say it all."""
         start = self._start[first : until + 1]
-        is_all = (np.diff(self._special[start]) == 0).tolist()
-        places = (start - start[0]).tolist()
+        ends = pairwise((start - start[0]).tolist())
         distances: list[int] = self._distances[start[0] : start[-1]].tolist()
-        inputs: list[int] = self._inputs[start[0] : start[-1]].tolist()
-        for (low, high), says_all in zip(pairwise(places), is_all, strict=True):
-            yield distances[low:high], inputs[low:high], says_all
+        inputs: list[Any] = [distances[low:high] or 0 for low, high in ends]
+        for place in np.flatnonzero(~self._says_all[first:until]).tolist():
+            low, high = self._start[first + place : first + place + 2].tolist()
+            positions = self._inputs[low:high].tolist()
+            by_position = dict(zip(positions, self._distances[low:high].tolist(), strict=True))
+            inputs[place] = _inputs(self._ops[first + place], first + place, self._ops, by_position)
+        return inputs
 
 
 def attrs_of(ops: Sequence[Op]) -> list[str]:
@@ -80,26 +87,17 @@ def attrs_of(ops: Sequence[Op]) -> list[str]:
     return [texts[id(op.attrs)] for op in ops]
 
 
-def _block_text(ops: Sequence[Op], first: int, sources: _Sources) -> str:
+def _block_text(ops: Sequence[Op], first: int, sources: _Sources, outputs: OutputColumns) -> str:
     part = ops[first : first + BLOCK]
-    specs: dict[_Spec, int] = {}
+    texts, specs = _outputs(outputs, first, first + len(part))
     fields = [
         [op.id for op in part],
         [None if op.name == op.id else op.name for op in part],
         [op.type for op in part],
-        [
-            (distances if says_all and len(distances) == len(op.inputs) else None)
-            or _inputs(op, number, ops, dict(zip(inputs, distances, strict=True)))
-            for number, (op, (distances, inputs, says_all)) in enumerate(
-                zip(part, sources.of(first, first + len(part)), strict=True), start=first
-            )
-        ],
+        sources.inputs(first, first + len(part)),
         [op.control_inputs or 0 for op in part],
-        [
-            [_output(op.id, port, tensor, specs) for port, tensor in enumerate(op.outputs)]
-            for op in part
-        ],
-        list(specs),
+        texts,
+        specs,
         [op.subgraph or 0 for op in part],
         [op.owns or 0 for op in part],
         [op.original_names for op in part],
@@ -132,13 +130,25 @@ def _inputs(op: Op, number: int, ops: Sequence[Op], distances: Mapping[int, int]
     return inputs or 0
 
 
-def _output(op: str, port: int, tensor: Tensor, specs: dict[_Spec, int]) -> object:
-    """The number of its (dtype, shape, layout); with name and origin where there are any."""
-    spec = specs.setdefault((tensor.dtype, tensor.shape, tensor.layout), len(specs))
-    name: object = 0 if tensor.name == f"{op}:{port}" else tensor.name
-    if tensor.origin is not None:
-        return [spec, name, _origin_list(tensor.origin)]
-    return spec if name == 0 else [spec, name]
+def _outputs(columns: OutputColumns, first: int, until: int) -> tuple[list[list[Any]], list[Spec]]:
+    """The outputs of each of some ops, and the specs whose numbers they begin with: a number, or a
+    list with name and origin where there are any."""
+    low, high = int(columns.start[first]), int(columns.start[until])
+    number_of: dict[int, int] = {}
+    codes = columns.specs.codes[low:high].tolist()
+    outputs: list[Any] = [number_of.setdefault(code, len(number_of)) for code in codes]
+    names, origins = columns.names[low:high], columns.origins[low:high]
+    if any(names) or any(origins):
+        outputs = list(map(_output, outputs, names, origins))
+    ends = (columns.start[first : until + 1] - low).tolist()
+    by_op = [outputs[begin:end] for begin, end in pairwise(ends)]
+    return by_op, [columns.specs.values[code] for code in number_of]
+
+
+def _output(spec: int, name: str | None, origin: TensorOrigin | None) -> object:
+    if origin is not None:
+        return [spec, 0 if name is None else name, _origin_list(origin)]
+    return spec if name is None else [spec, name]
 
 
 def _origin_list(origin: TensorOrigin) -> list[object]:
@@ -288,7 +298,7 @@ class _Block:
     inputs: list[Any]
     control: list[Any]
     outputs: list[list[Any]]
-    specs: list[_Spec]
+    specs: list[Spec]
     subgraphs: list[Any]
     owns: list[Any]
     originals: list[Any]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from graphstore.model import Comparison, ErrorSplit, Figures, Guilt, MetricSet, Role, SideFigures
 from graphstore.schema.codec import declared, plain_texts
-from graphstore.schema.row_slices import Absent, Columns, ColumnValues
+from graphstore.schema.row_slices import Columns, ColumnValues, absent
 from graphstore.schema.tables import (
     FIGURE_COLUMNS,
     FINITE_COLUMNS,
@@ -153,7 +153,7 @@ class DoubleColumns:
     ) -> ColumnValues:
         """The column *name*: *numbers* in the rows *where*, null in the others."""
         if not len(where):
-            return Absent(self._rows)
+            return absent(self._rows)
         doubles = np.asarray(numbers, dtype=np.float64)
         for place in np.flatnonzero(np.isnan(doubles)).tolist():
             if numbers[place] is not None:  # which is an absent number, and NaN by now
@@ -173,7 +173,7 @@ class DoubleColumns:
         if column.type is ColumnType.STRING:
             values = plain_texts([text or None for text in values])
         if not len(where):
-            return Absent(self._rows)
+            return absent(self._rows)
         values_by_row: list[Any] = [None] * self._rows
         for row, value in zip(where.tolist(), values, strict=True):
             values_by_row[row] = value
@@ -196,18 +196,19 @@ def with_nan(columns: Mapping[str, Sequence[Any]]) -> Mapping[str, Sequence[Any]
 
 def places(values: Iterable[Any]) -> tuple[NDArray[np.int64], list[Any]]:
     """(rows, values) of those *values* that are not None."""
-    numbered = [(row, value) for row, value in enumerate(values) if value is not None]
-    return np.asarray([row for row, _ in numbered], dtype=np.int64), [
-        value for _, value in numbered
-    ]
+    listed = list(values)
+    rows = [row for row, value in enumerate(listed) if value is not None]
+    if len(rows) < len(listed):
+        listed = [listed[row] for row in rows]
+    return np.asarray(rows, dtype=np.int64), listed
 
 
 def integers(rows: int, where: NDArray[np.int64], numbers: Sequence[int]) -> ColumnValues:
     """A column of whole *numbers* in the rows *where*, null in the others."""
     if not len(where):
-        return Absent(rows)
+        return absent(rows)
     values = np.zeros(rows, dtype=np.int64)
     values[where] = numbers
-    absent = np.ones(rows, dtype=np.bool_)
-    absent[where] = False
-    return np.ma.MaskedArray(values, absent)
+    is_null = np.ones(rows, dtype=np.bool_)
+    is_null[where] = False
+    return np.ma.MaskedArray(values, is_null)

@@ -9,30 +9,25 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from graphstore.columns.coded import Coded
+
 Row: TypeAlias = tuple[object, ...]
-ColumnValues: TypeAlias = Sequence[Any] | NDArray[Any]
-"""The values of one column; texts and the like as a list, numbers as an array or a list."""
+ColumnValues: TypeAlias = Sequence[Any] | NDArray[Any] | Coded[Any]
+"""The values of one column; texts and the like as a list, numbers as an array or a list, few
+different values as such."""
 Columns: TypeAlias = Sequence[ColumnValues]
 
 _SLICE = 10_000
 
 
-class Repeated(list[Any]):
-    """The values of a column that has one value in so many rows.
-
-    A list like any other, but a database that packs columns knows that it holds one value.
-    """
-
-    def __init__(self, value: object, rows: int) -> None:
-        super().__init__([value] * rows)
-        self.value = value
-
-
-class Absent(Repeated):
+def absent(rows: int) -> Coded[None]:
     """The values of a column that is null in so many rows."""
+    return Coded.same(None, rows)
 
-    def __init__(self, rows: int) -> None:
-        super().__init__(None, rows)
+
+def is_absent(values: ColumnValues) -> bool:
+    """Whether all *values* are said to be null."""
+    return isinstance(values, Coded) and all(value is None for value in values.values)
 
 
 class Table(Sequence[Row]):
@@ -111,7 +106,7 @@ def plain_values(values: ColumnValues) -> Sequence[Any]:
     if isinstance(values, np.ndarray):
         numbers: list[Any] = values.tolist()
         return numbers
-    return values
+    return list(values) if isinstance(values, Coded) else values
 
 
 def columns_table(columns: Sequence[NDArray[Any]]) -> Table:

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphstore.columns.coded import Coded
 from graphstore.contract import RunData
 from graphstore.model import Finding, FindingKind, LineageLink, LineageRule, TensorIO
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
 from graphstore.schema.metric_rows import metric_table
-from graphstore.schema.row_slices import Columns, Records, Repeated, Row, Table, columns_table
+from graphstore.schema.row_slices import Columns, Records, Row, Table, columns_table
 from graphstore.schema.stored_graph import StoredGraph, first_id
 from graphstore.traverse.algorithms import few_next_measured
 from graphstore.traverse.arrays import Int32
@@ -190,7 +191,7 @@ class RunRows:
             return (
                 source_nodes(sources[first:until]),
                 target_nodes(targets[first:until]),
-                Repeated(run, len(part)),
+                Coded.same(run, len(part)),
                 numbers[first:until],
                 [_WORDS[link.rule] for link in part],
                 [link.device_port for link in part],
@@ -218,7 +219,7 @@ class RunRows:
 
         def columns(first: int, until: int) -> Columns:
             begin, end = sources[first:until], targets[first:until]
-            return nodes(begin), nodes(end), Repeated(run, len(begin)), begin >= end
+            return nodes(begin), nodes(end), Coded.same(run, len(begin)), begin >= end
 
         return Table(len(sources), columns)
 
@@ -235,7 +236,7 @@ class RunRows:
             "AGAINST": columns_table((ids[there], self._golden.nodes(ends.against[there]))),
             "COMPARED": Table(
                 len(ids),
-                lambda first, until: (Repeated(run, until - first), ids[first:until]),
+                lambda first, until: (Coded.same(run, until - first), ids[first:until]),
             ),
             "ABOUT": Table.of(about),
             "FOUND": Table.of([(run, one) for one in finding_ids]),

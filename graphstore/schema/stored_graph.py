@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphstore.columns.coded import starts
 from graphstore.contract import GraphInfo
 from graphstore.model import ModelGraph, Op
 from graphstore.schema import codec
 from graphstore.schema.op_blocks import op_blocks
+from graphstore.schema.output_columns import OutputColumns
 from graphstore.traverse.arrays import GraphArrays, Int32
 from graphstore.traverse.edge_columns import EdgeColumns, edge_columns, places
 from graphstore.traverse.topological_order import arrays_in_order, sequences, topo_places
@@ -62,11 +64,12 @@ class StoredGraph:
     @cached_property
     def tensor_starts(self) -> Int32:
         """The number of the first output of each op, and at the end how many tensors there are."""
-        ops = self.graph.ops
-        counts = (len(ops[place].outputs) for place in self.order.tolist())
-        starts = np.zeros(len(ops) + 1, dtype=np.int32)
-        np.cumsum(np.fromiter(counts, np.int32, len(ops)), out=starts[1:])
-        return starts
+        return starts(np.diff(self.outputs.start)[self.order])
+
+    @property
+    def outputs(self) -> OutputColumns:
+        """The outputs of all ops, in file order."""
+        return self.packing.outputs
 
     def nodes(self, numbers: NDArray[Any]) -> NDArray[np.int64]:
         """The node ids of ops by their *numbers*."""
@@ -140,7 +143,7 @@ def graph_info(
         ops=len(graph.ops),
         edges=sum(map(_edge_count, graph.ops)) if edges is None else edges.own,
         subgraphs=len(graph.subgraphs),
-        fused_ops=sum(1 for op in graph.ops if op.is_fused),
+        fused_ops=sum(op.is_fused for op in graph.ops if op.original_names),
         created=created,
         source=graph.source,
     )
@@ -168,12 +171,17 @@ class Packing:
         self._graph, self._edges = graph, edges
 
     @cached_property
+    def outputs(self) -> OutputColumns:
+        """The outputs of all ops, in file order."""
+        return OutputColumns.of(self._graph.ops)
+
+    @cached_property
     def packed(self) -> PackedGraph:
         """The lossless form."""
         header = codec.text_of(replace(self._graph, ops=()))
         digest = hashlib.sha256(header.encode())
         blocks: list[bytes] = []
-        for text, data in op_blocks(self._graph.ops, self._edges):
+        for text, data in op_blocks(self._graph.ops, self._edges, self.outputs):
             digest.update(text)
             blocks.append(data)
         return PackedGraph(header, tuple(blocks), digest.hexdigest())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -17,17 +18,27 @@ Bool: TypeAlias = NDArray[np.bool_]
 class GraphArrays:
     """Ops numbered 0..n-1 by ``topo``; edges as CSR in both directions.
 
-    ``ids[i]`` is the op id of number i, ``number`` its inverse. ``successors`` of i are
+    ``ids[i]`` is the op id of number i. ``successors`` of i are
     ``successor_ops[successor_start[i]:successor_start[i + 1]]``, sorted and without
     doubles; predecessors alike. Data and call edges only: control edges carry no error.
     """
 
     ids: Sequence[str]
-    number: Mapping[str, int]
     successor_start: Int32
     successor_ops: Int32
     predecessor_start: Int32
     predecessor_ops: Int32
+    places: InitVar[Mapping[str, int] | None] = None
+    """``number``, where it is there already."""
+
+    def __post_init__(self, places: Mapping[str, int] | None) -> None:
+        if places is not None:
+            self.__dict__["number"] = places
+
+    @cached_property
+    def number(self) -> Mapping[str, int]:
+        """The number of each op by its id."""
+        return dict(zip(self.ids, range(len(self.ids)), strict=True))
 
     def successors(self, number: int) -> Int32:
         """Numbers of the ops fed by op *number*, ascending."""
@@ -50,7 +61,7 @@ def arrays_from_edges(
     size = len(ids)
     sources, targets = (np.asarray(ends, dtype=np.int32) for ends in edges)
     forward, backward = csr(size, sources, targets), csr(size, targets, sources)
-    return GraphArrays(tuple(ids), dict(zip(ids, range(size), strict=True)), *forward, *backward)
+    return GraphArrays(tuple(ids), *forward, *backward)
 
 
 def distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:

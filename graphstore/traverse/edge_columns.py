@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from graphstore.model import EdgeKind, ModelGraph, Op
+from graphstore.model import ModelGraph, Op
 from graphstore.traverse.arrays import Int32
 
 _STEP = 50_000
@@ -182,12 +182,6 @@ def _control_edges(ops: Sequence[Op], place: Mapping[str, int]) -> tuple[Int32, 
             sources.append(source)
             targets.append(target)
     return _numbers(sources), _numbers(targets), outside
-
-
-def edge_kinds(data: int, first: int, until: int) -> list[str]:
-    """The kinds of the edges from *first* to before *until*, as text, the first *data* of data."""
-    count = max(0, min(until, data) - first)
-    return [EdgeKind.DATA.value] * count + [EdgeKind.CALL.value] * (until - first - count)
 
 
 def _small(values: Sequence[int] | Int32) -> _Small:

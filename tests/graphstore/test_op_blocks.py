@@ -21,6 +21,7 @@ from graphstore.model import (
 )
 from graphstore.schema.graph_outline import graph_outline
 from graphstore.schema.op_blocks import BLOCK, OpReader, attrs_of, op_blocks, ops_of_blocks
+from graphstore.schema.output_columns import OutputColumns
 from graphstore.traverse.edge_columns import edge_columns, places
 from graphstore.traverse.topological_order import graph_arrays
 
@@ -60,7 +61,8 @@ def graph_of(ops: list[Op]) -> ModelGraph:
 
 
 def blocks_of(graph: ModelGraph) -> list[bytes]:
-    return [data for _, data in op_blocks(graph.ops, edge_columns(graph, places(graph)))]
+    edges = edge_columns(graph, places(graph))
+    return [data for _, data in op_blocks(graph.ops, edges, OutputColumns.of(graph.ops))]
 
 
 @pytest.mark.slow

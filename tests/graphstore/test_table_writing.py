@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphstore.columns.coded import Coded
 from graphstore.embedded import engine, engine_writing
 from graphstore.embedded.arrow_rows import arrow_tables
 from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.engine import opened as open_engine
 from graphstore.embedded.table_files import paths_in, write_table_files
 from graphstore.embedded.write_process import embedded_ddl, write_database
-from graphstore.schema.row_slices import Absent, Records, Repeated, Table
+from graphstore.schema.row_slices import Records, Table, absent
 
 FIRST = 2**40
 
@@ -27,15 +28,15 @@ def op_table(ops: int) -> Table:
         names = [f"op_{number}" for number in range(first, until)]
         return [
             numbers + FIRST,
-            Repeated("graph", rows),
+            Coded.same("graph", rows),
             names,
-            Absent(rows),
-            Repeated("Add", rows),
+            absent(rows),
+            Coded.same("Add", rows),
             numbers,
             [None if number % 2 else 2**number for number in range(first, until)]
             if until <= 60
-            else Absent(rows),
-            *[Absent(rows)] * 8,
+            else absent(rows),
+            *[absent(rows)] * 8,
         ]
 
     return Table(ops, columns)
@@ -46,7 +47,7 @@ def chain(ops: int, name: str) -> Table:
         numbers = np.arange(first, until) + FIRST
         rows = until - first
         names = [f"{name}_{number}" for number in range(first, until)]
-        return [numbers, numbers + 1, [0] * rows, [0] * rows, names, Repeated("data", rows)]
+        return [numbers, numbers + 1, [0] * rows, [0] * rows, names, Coded.same("data", rows)]
 
     return Table(ops - 1, columns)
 
@@ -101,7 +102,7 @@ def complete(ops: int) -> Table:
     def columns(first: int, until: int):
         rows, part = until - first, slice(first, until)
         ends = [sources[part] + FIRST, targets[part] + FIRST]
-        return [*ends, [0] * rows, [0] * rows, ["name"] * rows, Repeated("data", rows)]
+        return [*ends, [0] * rows, [0] * rows, ["name"] * rows, Coded.same("data", rows)]
 
     return Table(len(sources), columns)
 

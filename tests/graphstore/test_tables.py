@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphstore.schema.row_slices import Absent, Repeated, Table
+from graphstore.schema.row_slices import Table, absent
 
 ROWS = st.lists(st.tuples(st.integers(), st.text()), max_size=12)
 
@@ -50,21 +50,8 @@ def test_rows_of_one_table_have_one_width():
 
 
 def test_a_column_without_values_is_one_of_nones() -> None:
-    absent = Absent(3)
-    assert list(absent) == absent[:] == [None] * 3
-    assert absent[-1] is None
-    with pytest.raises(IndexError):
-        absent[3]
-    assert list(Table(3, lambda first, until: (range(first, until), Absent(until - first)))) == [
+    assert list(Table(3, lambda first, until: (range(first, until), absent(until - first)))) == [
         (0, None),
         (1, None),
         (2, None),
     ]
-
-
-def test_a_column_of_one_value_is_a_list_of_it() -> None:
-    repeated = Repeated("run", 3)
-    assert list(repeated) == repeated[:] == ["run"] * 3
-    assert repeated[-1] == "run"
-    with pytest.raises(IndexError):
-        repeated[3]

@@ -34,6 +34,7 @@ from graphstore.model import (
 from graphstore.open_store import open_store
 from graphstore.schema.graph_outline import graph_outline
 from graphstore.schema.op_blocks import op_blocks
+from graphstore.schema.output_columns import OutputColumns
 from graphstore.traverse.edge_columns import edge_columns, places
 
 TYPES = ("Relu", "Const", "Placeholder", "PlaceHolder", "ReadVariableOp", "Shape", "RandomUniform")
@@ -77,7 +78,8 @@ def graphs(draw, framework=Framework.ONNX) -> ModelGraph:
 def columns_of(graph: ModelGraph) -> GraphColumns:
     """What a store hands out of *graph* without its ops."""
     header = replace(graph, ops=())
-    blocks = [packed for _, packed in op_blocks(graph.ops, edge_columns(graph, places(graph)))]
+    edges = edge_columns(graph, places(graph))
+    blocks = [packed for _, packed in op_blocks(graph.ops, edges, OutputColumns.of(graph.ops))]
     found = graph_outline(header, blocks)
     return GraphColumns(header, found.names, found.types, found.arrays, found.given, found.exact)
 
