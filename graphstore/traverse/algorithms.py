@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from graphstore.traverse.arrays import Bool, GraphArrays, Int32, csr
 from graphstore.traverse.components import condense
-from graphstore.traverse.measured_pairs import MeasuredOpPairs
+from graphstore.traverse.measured_ops import MeasuredOpPairs
 
 
 def descendants(arrays: GraphArrays, starts: Iterable[int]) -> Int32:
