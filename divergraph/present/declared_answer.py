@@ -227,7 +227,7 @@ class AnswerTable(NamedTuple):
     """A list of objects in an answer: the names of their fields, and their values in words.
 
     ``depths`` say of each row how far it is below the first of a tree, 0 where there is none;
-    ``nested`` are the columns whose values are objects, with many fields in a cell.
+    ``nested`` are the columns whose values are objects or lists of them: many fields in a cell.
     """
 
     title: str
@@ -276,10 +276,14 @@ def answer_parts(shape: Mapping[str, Json], title: str = "") -> Iterator[AnswerF
                 rows = in_tree([row for row, _ in rows])
             cells = [[_text(row[name]) for name in names] for row, _ in rows]
             depths = tuple(depth for _, depth in rows)
-            nested = {name for name in names for row, _ in rows if isinstance(row[name], dict)}
+            nested = {name for name in names for row, _ in rows if _has_objects(row[name])}
             yield AnswerTable(words, names, cells, depths, frozenset(nested))
         else:
             yield AnswerFact(words, _text(value))
+
+
+def _has_objects(value: Json) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and any(map(_has_objects, value)))
 
 
 def json_lines(shape: Mapping[str, Json]) -> list[str]:

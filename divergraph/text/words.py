@@ -12,6 +12,7 @@ from graphstore.model import (
     Blamed,
     Comparison,
     Guilt,
+    LineageRule,
     Method,
     Metric,
     MetricSet,
@@ -53,6 +54,23 @@ REASON_WORDS = {
     Reason.DTYPE_UNSUPPORTED: "no metric for this type",
     Reason.UNREADABLE_DUMP: "dump file is damaged",
     Reason.STATISTICS_ONLY: "statistics that cannot be compared",
+}
+
+RULE_WORDS = {
+    LineageRule.ORIGINAL_NAMES: "listed by the device graph",
+    LineageRule.ORIGIN_OUTPUT: "named by the output",
+    LineageRule.RENAMED: "renamed, its only original",
+    LineageRule.SAME_NAME: "same name",
+    LineageRule.SAME_TENSOR: "same tensor name",
+    LineageRule.BETWEEN_TENSORS: "lies between matched tensors",
+    LineageRule.FUSION_NAME: "by the fused op's name",
+    LineageRule.THROUGH_INSERTED: "through an inserted op",
+    LineageRule.PINNED: "pinned by a match file",
+    LineageRule.SAME_VALUES: "same values",
+    LineageRule.SAME_VALUES_REORDERED: "same values, other order",
+    LineageRule.RE_EXECUTED: "by re-running the original",
+    LineageRule.SAME_STRUCTURE: "same structure",
+    LineageRule.SAME_PLACE: "same place",
 }
 
 _MEANINGS = {

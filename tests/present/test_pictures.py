@@ -6,14 +6,24 @@ from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from full_run import sample_run
+from hypothesis import given
+from hypothesis import strategies as st
 
 import divergraph as dg
 from divergraph.ask.facts import op_numbers
 from divergraph.present.pictures.metric_curve import PLOTTED, metric_curve
 from divergraph.present.pictures.scales import PlotScale, beyond_filter
-from divergraph.present.pictures.scatter_plot import BOTTOM, HEIGHT, TOP, WIDTH, scatter_plot
+from divergraph.present.pictures.scatter_plot import (
+    BOTTOM,
+    HEIGHT,
+    TOP,
+    WIDTH,
+    counted_values,
+    scatter_plot,
+)
 from divergraph.present.pictures.svg import SvgPicture, scatter, standing_alone
 from divergraph.text.short_names import ShortNames
 from graphstore.errors import InputError
@@ -37,6 +47,23 @@ def test_an_axis_has_round_numbers(values: list[float], is_log: bool, texts: lis
     scale = PlotScale.over(values, 100, 0, is_log=is_log)
     assert [tick.text for tick in scale.ticks()] == texts
     assert all(0 <= scale.place(value) <= 100 for value in values)
+
+
+@given(
+    st.lists(st.floats(width=32) | st.sampled_from([0.05, 0.052, -0.9, 0.0, 1e-7]), max_size=50),
+    st.integers(-999, 999),
+    st.integers(-9, 3),
+)
+def test_counted_values_tell_how_many_are_beyond_a_limit_of_three_digits(
+    values: list[float], digits: int, decade: int
+) -> None:
+    limit = float(f"{digits}e{decade}")
+    pairs = [part.split("*") for part in counted_values(np.array(values))]
+    assert sum(int(count) for _, count in pairs) == len(values)
+    above = sum(int(count) for value, count in pairs if float(value) > limit)
+    finite = [value for value in values if np.isfinite(value)]
+    near = sum(abs(value - limit) <= 1e-5 * abs(limit) for value in finite)
+    assert abs(above - sum(value > limit for value in finite)) <= near
 
 
 @pytest.fixture(scope="module")

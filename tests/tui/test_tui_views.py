@@ -49,6 +49,19 @@ async def test_a_view_that_shrank_and_grew_is_as_one_that_starts_in_that_size(
     assert pictures[0] == pictures[1]
 
 
+async def test_a_message_covers_nothing_but_the_names_of_the_views(make_app, made_store, settle):
+    app = make_app(made_store)
+    async with app.run_test(size=(120, 36), notifications=True) as pilot:
+        await settle(pilot)
+        before = text_of(app).splitlines()
+        app.notify("copied; also in /home/somebody/.local/state/divergraph/copied.txt")
+        await settle(pilot)
+        after = text_of(app).splitlines()
+        (changed,) = [at for at, line in enumerate(after) if line != before[at]]
+        assert "1 Overview" in before[changed]
+        assert "copied; also in" in after[changed]
+
+
 @pytest.mark.slow
 async def test_an_origin_opens_in_the_list_of_ops(browse):
     async with browse as b:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from divergraph.text.words import REASON_WORDS, shape_text
+from divergraph.text.words import REASON_WORDS, RULE_WORDS, shape_text
 from graphstore.model import LineageRule, OpState, Reason
 from tui.style import theme
 from tui.style import words as wording
@@ -16,7 +16,7 @@ from tui.style.glyphs import ASCII, UNICODE
     [
         (REASON_WORDS, Reason),
         (wording.REASON_SHORT, Reason),
-        (wording.RULE_WORDS, LineageRule),
+        (RULE_WORDS, LineageRule),
         (theme.STATE_STYLES, OpState),
     ],
 )

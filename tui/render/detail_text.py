@@ -9,7 +9,7 @@ from textual.content import Content
 from divergraph.ask.answers import OpDetail, TensorRow
 from divergraph.ask.sentences import ROLE_WORDS, numbers_text
 from divergraph.text.printable import printable
-from divergraph.text.words import NOT_KNOWN, shape_text
+from divergraph.text.words import NOT_KNOWN, RULE_WORDS, shape_text
 from graphstore.model import Comparison, Level, Metric, Side
 from graphstore.op_row import OpRow
 from tui.style import theme
@@ -175,7 +175,7 @@ def _links(lines: _Lines, detail: OpDetail) -> None:
     merged: dict[str, list[str]] = {}
     for link in detail.links:
         other = link.device if link.original == row.id and link.device != row.id else link.original
-        words = wording.RULE_WORDS[link.rule]
+        words = RULE_WORDS[link.rule]
         if link.original_port is not None:
             words += f" :{link.original_port}"
         merged.setdefault(other, []).append(words)

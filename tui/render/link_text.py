@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from divergraph.text.printable import printable
+from divergraph.text.words import RULE_WORDS
 from graphstore.model import LineageLink, Side
 from tui.ladder import Ladders
 from tui.render import detail_text
@@ -73,7 +74,7 @@ def _end(link: LineageLink, side: Side) -> str:
 
 
 def _evidence(link: LineageLink) -> str:
-    words = wording.RULE_WORDS[link.rule]
+    words = RULE_WORDS[link.rule]
     if link.original_port is not None:
         words += f" :{link.device_port} as :{link.original_port}"
     return words if link.confidence >= 1 else f"{words} ({link.confidence:.0%} sure)"

@@ -10,7 +10,6 @@ from divergraph.text.words import REASON_WORDS, UNDEFINED, known, undefined
 from graphstore.model import (
     Comparison,
     Guilt,
-    LineageRule,
     Metric,
     MetricSet,
     OpState,
@@ -49,23 +48,6 @@ REASON_SHORT = {
     Reason.DTYPE_UNSUPPORTED: "dtype",
     Reason.UNREADABLE_DUMP: "damaged",
     Reason.STATISTICS_ONLY: "statistics",
-}
-
-RULE_WORDS = {
-    LineageRule.ORIGINAL_NAMES: "listed by the device graph",
-    LineageRule.ORIGIN_OUTPUT: "named by the output",
-    LineageRule.RENAMED: "renamed, its only original",
-    LineageRule.SAME_NAME: "same name",
-    LineageRule.SAME_TENSOR: "same tensor name",
-    LineageRule.BETWEEN_TENSORS: "lies between matched tensors",
-    LineageRule.FUSION_NAME: "by the fused op's name",
-    LineageRule.THROUGH_INSERTED: "through an inserted op",
-    LineageRule.PINNED: "pinned by a match file",
-    LineageRule.SAME_VALUES: "same values",
-    LineageRule.SAME_VALUES_REORDERED: "same values, other order",
-    LineageRule.RE_EXECUTED: "by re-running the original",
-    LineageRule.SAME_STRUCTURE: "same structure",
-    LineageRule.SAME_PLACE: "same place",
 }
 
 ROLE_WORDS = {

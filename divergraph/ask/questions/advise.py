@@ -12,7 +12,7 @@ from graphstore.contract import GraphStore
 
 @dataclass(frozen=True, slots=True)
 class AdviceQuestion(Question[Advice]):
-    """What does a run show as a whole, and what is to be done next?"""
+    """What does a run show as a whole, and what should be done next?"""
 
     name = "advise"
     path = "/runs/{run}/advice"

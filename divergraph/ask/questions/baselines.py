@@ -19,7 +19,7 @@ class BaselinesAnswer:
 
 @dataclass(frozen=True, slots=True)
 class BaselinesQuestion(Question[BaselinesAnswer]):
-    """List the baselines, one a model."""
+    """Which run is the baseline of each model?"""
 
     name = "baselines"
     command = "baseline list"

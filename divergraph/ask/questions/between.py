@@ -28,7 +28,7 @@ class BetweenAnswer:
 
 @dataclass(frozen=True, slots=True)
 class BetweenQuestion(Question[BetweenAnswer]):
-    """List the ops on any path from START to END, both included, as `ops` does.
+    """Which ops lie on a path from START to END, both included?
 
     Ops are named as on the device, or both as in the golden model: then its ops are listed.
     """

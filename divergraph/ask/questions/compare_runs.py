@@ -100,7 +100,7 @@ class RunChanges:
 
 @dataclass(frozen=True, slots=True)
 class ChangesQuestion(Question[RunChanges]):
-    """Say which ops make more error of their own in run NEW than in run OLD, and which less.
+    """Which ops make more error of their own in run NEW than in run OLD, and which make less?
 
     Ops are matched by the originals they stand for, so names and fusion may differ: runs of
     an old and a new compiler, driver or precision setting. What an op makes itself does not

@@ -14,8 +14,8 @@ from graphstore.contract import GraphStore
 
 @dataclass(frozen=True, slots=True)
 class ConsistencyQuestion(Question[ConsistencyReport]):
-    """Check the device's dump of a run by itself: NaN, overflows, inputs that are not what their
-    producers put out. Reads the dump."""
+    """Is the device's dump of a run sound by itself? Looks for NaN, overflows and inputs that are
+    not what their producers put out. Reads the dump."""
 
     name = "consistency"
     command = "consistency"

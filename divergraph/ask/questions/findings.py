@@ -20,7 +20,7 @@ class FindingsAnswer:
 
 @dataclass(frozen=True, slots=True)
 class FindingsQuestion(Question[FindingsAnswer]):
-    """List what was found in RUN: causes of its origins, and what is not consistent."""
+    """What was found in RUN: causes of its origins, and inconsistencies?"""
 
     name = "findings"
     example = "divergraph findings RUN"

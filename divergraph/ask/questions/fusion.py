@@ -52,7 +52,7 @@ class FusionAnswer:
 
 @dataclass(frozen=True, slots=True)
 class FusionQuestion(Question[FusionAnswer]):
-    """Name the fusion passes that made ops; without OP, of those at which the error starts."""
+    """Which fusion passes made an op? Without OP: the ops at which the error starts."""
 
     name = "fusion"
     example = "divergraph fusion RUN"

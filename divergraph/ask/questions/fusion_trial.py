@@ -51,7 +51,7 @@ class FusionTrial:
 
 @dataclass(frozen=True, slots=True)
 class FusionTrialQuestion(Question[FusionTrial]):
-    """Say whether the error of RUN is gone in another run, made with fusion passes off."""
+    """Is the error of RUN gone in another run, made with fusion passes off?"""
 
     name = "fusion-trial"
     command = "fusion --against"

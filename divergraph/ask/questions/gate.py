@@ -15,7 +15,7 @@ from graphstore.contract import GraphStore
 
 @dataclass(frozen=True, slots=True)
 class GateQuestion(Question[GateAnswer]):
-    """May a run pass: is no op worse than in the baseline of its model, or in another run?"""
+    """Does a run pass? No op may be worse than in the baseline of its model, or in another run."""
 
     name = "gate"
     command = "gate"

@@ -15,7 +15,7 @@ from graphstore.model import Side
 
 @dataclass(frozen=True, slots=True)
 class GraphQuestion(Question[GraphLevel]):
-    """Show a graph folded by name spaces, with the worst state inside of each."""
+    """What does a graph look like, folded by name spaces, with the worst state inside each?"""
 
     name = "graph"
     example = "divergraph graph RUN"

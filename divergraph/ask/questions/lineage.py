@@ -22,7 +22,7 @@ class LineageAnswer:
 
 @dataclass(frozen=True, slots=True)
 class LineageQuestion(Question[LineageAnswer]):
-    """Show which originals a device op was made of, or where an original went."""
+    """Which originals was a device op made of, or what became of an original?"""
 
     name = "lineage"
     example = "divergraph lineage RUN OP"

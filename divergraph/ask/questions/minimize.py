@@ -14,7 +14,7 @@ from graphstore.contract import GraphStore
 
 @dataclass(frozen=True, slots=True)
 class KeptMinimizeQuestion(Question[Mapping[str, Any]]):
-    """Which smallest parts that still fail did the last search find?"""
+    """Which smallest failing parts did the last search find?"""
 
     name = "minimize"
     shapes = ("MinimizeAnswer",)

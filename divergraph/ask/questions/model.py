@@ -77,7 +77,7 @@ class ModelAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ModelQuestion(Question[ModelAnswer]):
-    """Show the runs of a model beside each other: its guilty ops in each, and what changed.
+    """How did the runs of a model go: which ops were guilty in each, and what changed?
 
     RUN is any run of the model. Runs belong together whose golden graph is the same, or has the
     same name and most of its ops.

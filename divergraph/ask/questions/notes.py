@@ -22,7 +22,7 @@ class NotesAnswer:
 
 @dataclass(frozen=True, slots=True)
 class NotesQuestion(Question[NotesAnswer]):
-    """List all notes, those on the model of RUN, or on its OP."""
+    """Which notes are there, of all models, of the model of RUN, or of its OP?"""
 
     name = "notes"
     command = "note list"

@@ -14,7 +14,7 @@ from graphstore.contract import GraphStore
 
 @dataclass(frozen=True, slots=True)
 class OriginsQuestion(Question[OriginsAnswer]):
-    """Where does the error of a run start, and why? ``explain``: with how that was reckoned."""
+    """Where does the error of a run start, and why? With ``explain``: how that was calculated."""
 
     name = "origins"
     shapes = ("OriginsOfRun", "ExplainedOrigins")

@@ -39,7 +39,7 @@ class RecurringAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RecurringQuestion(Question[RecurringAnswer]):
-    """Say which ops, types and fusion patterns are guilty in several runs of the store."""
+    """Which ops, types and fusion patterns are guilty in several runs of the store?"""
 
     name = "recurring"
     example = "divergraph recurring"

@@ -70,7 +70,7 @@ def regressions_words(answer: RegressionsAnswer) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RegressionsQuestion(Question[RegressionsAnswer]):
-    """Say which ops became guilty lately, and which models they hit.
+    """Which ops became guilty lately, and which models do they hit?
 
     Each run of the last HOURS is held against the run of its model before it; in the first run of a
     model every guilty op is new.

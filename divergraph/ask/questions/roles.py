@@ -55,7 +55,7 @@ class RoleTable:
 
 @dataclass(frozen=True, slots=True)
 class RolesQuestion(Question[RoleTable]):
-    """Say what each op of RUN does to the error.
+    """What does each op of RUN do to the error?
 
     \b
     Roles:  introduces  makes more error than it was given

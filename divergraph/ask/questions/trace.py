@@ -16,7 +16,7 @@ from graphstore.contract import GraphStore
 
 @dataclass(frozen=True, slots=True)
 class TraceQuestion(Question[Trace]):
-    """Where does the error of an op (the first origin, if none is named) go?"""
+    """Where does the error of an op go? Without OP: that of the first origin."""
 
     name = "trace"
     shapes = ("TraceAnswer",)

@@ -41,7 +41,7 @@ class UnmatchedOps:
 
 @dataclass(frozen=True, slots=True)
 class UnmatchedQuestion(Question[UnmatchedOps]):
-    """List the ops of both sides that have no counterpart, and why."""
+    """Which ops of either side have no counterpart, and why?"""
 
     name = "unmatched"
     command = "lineage --unmatched"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,8 @@ _LANE = 26
 _NONFINITE_AT, _ZERO_AT = TOP + _LANE / 2 - 7, BOTTOM - _LANE / 2 + 5
 _COLUMNS, _ROWS = 320, 64
 """Of the ops that fall into one cell of such a grid the worst is shown."""
+_SAME = 1e-3
+"""Of the third digit: what is nearer to a number of three digits is that number."""
 _SEVERITY: Mapping[OpState | None, int] = {state: rank for rank, state in enumerate(STATE_ORDER)}
 
 
@@ -89,6 +91,24 @@ def scatter_plot(curve: MetricCurve, limit: float | None = None) -> ScatterPlot:
         scale,
         across,
     )
+
+
+def counted_values(values: Float) -> Iterator[str]:
+    """The values as ``0.0525*3``: so many lie between 0.052 and 0.053, and ``0.05*2`` equal 0.05.
+
+    A limit that is dragged has three digits, and needs no more to be held against a million values.
+    """
+    finite = values[np.isfinite(values)]
+    if others := len(values) - len(finite):
+        yield f"NaN*{others}"
+    size = np.abs(finite)
+    decades = np.floor(np.log10(size, where=size > 0, out=np.zeros(len(size)))) - 2
+    digits = finite / 10.0**decades
+    nearest = np.rint(digits)
+    places = np.where(np.abs(digits - nearest) < _SAME, nearest, np.floor(digits) + 0.5)
+    pairs, counts = np.unique(np.column_stack([decades, places]), axis=0, return_counts=True)
+    for (decade, place), count in zip(pairs.tolist(), counts.tolist(), strict=True):
+        yield f"{place * 10**decade:.4g}*{count}"
 
 
 def _least_on(finite: Float, is_log: bool) -> float:

@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from html import escape
-from math import isnan
 from pathlib import Path
 from typing import Any
 
 from divergraph.files.whole_files import whole_file
 from divergraph.present.html.assets import page_asset, picture_style
 from divergraph.present.pictures import scatter_plot as area
-from divergraph.present.pictures.scatter_plot import PlotPoint, ScatterPlot
+from divergraph.present.pictures.scatter_plot import PlotPoint, ScatterPlot, counted_values
 from divergraph.present.pictures.state_map import StateCell, StateMap
 from divergraph.present.pictures.tensor_pictures import Bar, CellPicture, TensorPictures
 from divergraph.text.printable import printable
@@ -115,8 +114,10 @@ def scatter(plot: ScatterPlot, link: Link | None = None) -> SvgFragment:
         # The table below leads there by keyboard: a thousand stops of Tab help nobody.
         drawn.append(element("a", mark, href=link(point.op), tabindex=-1) if link else mark)
     axes = scatter_axes(plot)
-    numbers = ("NaN" if isnan(value) else f"{value:.6g}" for value in plot.curve.values.tolist())
-    values = {"data_values": ",".join(numbers), "data_lower": str(int(plot.curve.is_cosine))}
+    values = {
+        "data_values": ",".join(counted_values(plot.curve.values)),
+        "data_lower": str(int(plot.curve.is_cosine)),
+    }
     return replace(axes, elements=axes.elements + "".join(drawn), data={**axes.data, **values})
 
 

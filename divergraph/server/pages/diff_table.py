@@ -35,7 +35,8 @@ def diff_table(answer: Mapping[str, Any]) -> AnswerTable:
 def _cells(pair: Mapping[str, Any]) -> list[str]:
     metrics = pair["metrics"] or {}
     numbers = [metrics.get(metric.value) for metric in _SHOWN]
-    texts = [short(one, ".6g") if isinstance(one, float) else str(one or "") for one in numbers]
+    texts = [short(one, ".4g") if isinstance(one, float) else str(one or "") for one in numbers]
     shape = "" if pair["shape"] is None else shape_text(tuple(pair["shape"]))
-    why = pair["limit"] or ": ".join(filter(None, (pair["reason"], pair["detail"])))
+    rule = (pair["limit"] or "").removeprefix("default: ")
+    why = rule or ": ".join(filter(None, (pair["reason"], pair["detail"])))
     return [pair["name"], pair["level"] or "not compared", *texts, shape, why]

@@ -20,12 +20,14 @@ from divergraph.ask.question import (
     question_of,
     table_of,
 )
+from divergraph.ask.questions.tensor import TensorPicture
 from divergraph.ask.registry import all_questions
 from divergraph.cli.question_command import parameters_of
 from divergraph.outcomes import outcome_of_error
 from divergraph.present.declared_answer import AnswerTable, answer_parts, json_of
 from divergraph.present.pictures.state_map import STATE_MAPS
-from divergraph.present.pictures.svg import state_map
+from divergraph.present.pictures.svg import SvgFragment, state_map, tensor_drawings
+from divergraph.present.pictures.tensor_pictures import tensor_pictures
 from divergraph.server.answering import Answering, check_role
 from divergraph.server.jobs.requests import ANSWERED_BY_JOBS
 from divergraph.server.jobs.routes import JobRoutes
@@ -55,10 +57,15 @@ class ParameterField(NamedTuple):
 def questions_about(*, runs: bool) -> list[tuple[str, str]]:
     """Names and help of the questions about a run, or about a whole store."""
     return [
-        (name, help_of(kind))
+        (name, _words_of(kind))
         for name, kind in all_questions().items()
         if is_about_run(kind) == runs
     ]
+
+
+def _words_of(kind: type[Question[Any]]) -> str:
+    """What the question asks, without marks of code."""
+    return help_of(kind).replace("`", "")
 
 
 class QuestionPage:
@@ -106,20 +113,28 @@ class QuestionPage:
         query: Mapping[str, str],
         cancellation: Cancellation,
     ) -> Response:
+        if any(field.name == "limit" for field in fields_of(kind)):  # the form says so, too
+            query = {"limit": str(ROWS), **query}
         fields = [
             _form_field(kind, name, param, query)
             for name, param in parameters_of(kind).items()
             if run is None or name != "run"
         ]
-        values: dict[str, Any] = {"question": kind.name, "title": help_of(kind), "run": run}
+        title, mark, more = _words_of(kind).partition("? ")
+        values: dict[str, Any] = {
+            "question": kind.name,
+            "title": title + mark.strip(),
+            "more": more,
+        }
         values |= {
+            "run": run,
             "fields": fields,
             "parts": None,
             "problem": "",
             "files": {},
             "rows": ROWS,
             "picture": "",
-            "drawing": "",
+            "drawings": (),
             "by_job": self._jobs is not None and run is not None and kind.name in ANSWERED_BY_JOBS,
         }
         status = 200
@@ -142,13 +157,22 @@ class QuestionPage:
                 ]
                 values["files"] = _files(kind, run, query)
                 values["picture"] = _picture(question)
-                if kind.name in STATE_MAPS:
-                    drawn = state_map(STATE_MAPS[kind.name](answer), _cell_link).inline()
-                    values["drawing"] = Markup(drawn)  # noqa: S704 - names are escaped there
+                values["drawings"] = _drawings(kind.name, answer)
                 values["address"] = RowLinks(kind, question, self._answering.store).address
         values["is_table"] = lambda part: isinstance(part, AnswerTable)
         # ``start`` and ``end`` are parameters here, no marks of a part.
         return self._pages.page(request, "question.html", values, status, Links())
+
+
+def _drawings(question: str, answer: Any) -> list[tuple[str, Markup]]:
+    """What the answer looks like, each with its title."""
+    drawn: list[tuple[str, SvgFragment]] = []
+    if question in STATE_MAPS:
+        drawn = [("", state_map(STATE_MAPS[question](answer), _cell_link))]
+    elif isinstance(answer, TensorPicture):
+        drawn = tensor_drawings(tensor_pictures(answer))
+    # Texts in drawings are escaped where they are made.
+    return [(title, Markup(drawing.inline())) for title, drawing in drawn]  # noqa: S704
 
 
 def _cell_link(run: str, op: str) -> str:

@@ -23,7 +23,7 @@ from divergraph.server.settings import ServerSettings
 from divergraph.server.tokens import User, UserRole
 from divergraph.text.numbers import short, small_number
 from divergraph.text.printable import printable
-from divergraph.text.words import REASON_WORDS, figure_text, shape_text
+from divergraph.text.words import REASON_WORDS, RULE_WORDS, figure_text, shape_text
 from graphstore.model import Metric, MetricSet
 
 # Scripts and styles are files of ours only, so no text of a page can become one.
@@ -118,7 +118,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=_safe_text,
     )
-    environment.globals["reasons"] = REASON_WORDS
+    environment.globals |= {"reasons": REASON_WORDS, "rules": RULE_WORDS}
     filters: dict[str, Callable[..., Any]] = {
         "short": short,
         "small": lambda value: "-" if value is None else small_number(value),

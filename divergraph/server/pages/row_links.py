@@ -29,7 +29,7 @@ class RowLinks:
             if column.about.op_of in asked or column.about.op_of.startswith(".")
         }
         if is_about_run(kind):
-            owners = {"op": "run", **owners}
+            owners = {"op": "run", "device": "run", **owners}
         self._runs = {column.name for column in columns if column.about.is_run}
         self._of_row = {name: field[1:] for name, field in owners.items() if field[0] == "."}
         self._of_question: Mapping[str, tuple[str, Mapping[str, int]]] = {

@@ -29,7 +29,7 @@ ELEMENTS = set(
     "html head meta link title script body a div nav span form input button header h1 h2 h3 p main "
     "section ul ol li table caption thead tbody tr th td label select option svg defs marker path "
     "g rect text circle line small b dl dt dd details summary time meter noscript code br "
-    "datalist canvas aside wbr".split()
+    "datalist figure figcaption canvas aside wbr".split()
 )
 
 _ADDRESSES = ("href", "action")

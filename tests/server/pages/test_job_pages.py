@@ -36,7 +36,7 @@ def test_a_comparison_is_queued_shown_and_stopped(own: httpx.Client, place) -> N
     assert answer.status_code == 303
     way = answer.headers["location"]
     page = own.get(way)
-    assert "It waits for its turn" in page.text
+    assert "Waiting for its turn" in page.text
     assert '<noscript><meta http-equiv="refresh" content="3"></noscript>' in page.text
     assert f'data-events="/v1{way}/events"' in page.text
     assert "<code>--golden-dump=data:golden</code>" in page.text

@@ -24,6 +24,9 @@ def test_every_question_about_a_run_has_a_page(own: httpx.Client, name: str) -> 
     page = own.get(f"/runs/first/ask/{name}")
     assert page.status_code == 200, page.text
     assert f'<span class="quiet">{name}</span>' in page.text
+    (heading,) = re.findall(r"<h1>(.*)</h1>", page.text)
+    assert heading[-1] in "?."
+    assert "`" not in heading
 
 
 def test_an_answer_stands_below_its_form(own: httpx.Client) -> None:
@@ -36,6 +39,13 @@ def test_an_answer_stands_below_its_form(own: httpx.Client) -> None:
     table = own.get(address.replace("&amp;", "&"))
     assert table.headers["content-type"].startswith("text/csv")
     assert "conv" in table.text.splitlines()[1]
+
+
+def test_a_tensor_is_drawn_and_what_is_nested_is_folded(own: httpx.Client) -> None:
+    page = own.get("/runs/values/ask/tensor", params={"op": "relu"}).text
+    assert "<figcaption>elements by |device - golden|</figcaption>" in page
+    assert '<th scope="col">absolute error</th>' in page
+    assert "<summary>show</summary>" in own.get("/runs/values/ask/trace").text
 
 
 def test_a_model_shows_its_runs_and_the_first_page_what_is_new(own: httpx.Client) -> None:

@@ -64,15 +64,16 @@ if (plot) {
     near.textContent = "";
   });
 
-  const values = plot.dataset.values.split(",").map(Number), lower = plot.dataset.lower === "1";
+  const values = plot.dataset.values.split(",").map(part => part.split("*").map(Number)), lower = plot.dataset.lower === "1";
+  const countOf = pairs => pairs.reduce((sum, [, count]) => sum + count, 0);
   const field = document.querySelector("#along [name=limit]"), count = document.querySelector("[data-beyond]");
   const move = limit => {
     showLimit(plot, limit);
-    const beyond = values.filter(value => isWorse(value, limit, lower)).length, number = new Intl.NumberFormat("en");
+    const beyond = countOf(values.filter(([value]) => isWorse(value, limit, lower))), number = new Intl.NumberFormat("en");
     const link = count.querySelector("a"), to = new URL(link.href);
     to.searchParams.set("where", `${link.dataset.where} ${link.dataset.metric}${lower ? "<" : ">"}${limit}`.trim());
     link.href = to;
-    link.textContent = `${number.format(beyond)} of ${number.format(values.length)} ops`;
+    link.textContent = `${number.format(beyond)} of ${number.format(countOf(values))} ops`;
     count.querySelector("span").textContent = String(limit);
     count.hidden = false;
   };

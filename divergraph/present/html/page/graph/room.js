@@ -82,7 +82,7 @@ const lines = (node, around) => {
   } else {
     told.push(`${node.ops.toLocaleString("en")} ops`);
     const worst = Object.entries(node.states)[0];
-    if (worst) told[0] += ` · ${worst[1].toLocaleString("en")} ${worst[0]}`;
+    if (worst) told[0] += ` · ${worst[1].toLocaleString("en")} ${worst[0]}${worst[0] === "origin" && worst[1] > 1 ? "s" : ""}`;
   }
   const changes = Object.entries(node.changes);
   if (changes.length) told.push(changes.map(([kind, count]) => (node.group === null ? kind : `${count.toLocaleString("en")} ${kind}`)).join(", "));
