@@ -6,12 +6,12 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphstore.errors import ImportFormatError, InputError
-from graphstore.model import ModelGraph
+from graphstore.model import ModelGraph, TensorIO
 from importers.contract import Confidence, Detection
 from importers.json_faults import json_fault
 from importers.source import mapped, sha256
@@ -40,11 +40,16 @@ _ESCAPE = re.compile(rb"%(h)s%(l)s|(%(h)s|%(l)s)|\\." % {b"h": _HIGH, b"l": _LOW
 _IS_STACK = re.compile(rb"\s*\{\s*(?:%s\s*:\s*\[|\"\d+\"\s*:\s*\[\s*\[\s*%s)" % (_CALL, _CALL))
 
 
+LentTensor: TypeAlias = tuple[Path, str, Mapping[str, Any], TensorIO, int]
+"""A ``dump.json``, a call of it with its entry, and which of its tensors."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunFiles:
     """What the files of a run hold; ``construct`` and ``stack`` are empty if not there.
 
-    ``calls`` are the entries of ``dump.json``, None where there is only a construct file.
+    ``calls`` are the entries of ``dump.json``, None where there is only a construct file. The
+    values of tensors that were ``lent`` by other files are there, not in those of this run.
     """
 
     path: Path
@@ -53,6 +58,7 @@ class RunFiles:
     calls: Mapping[str, Any] | None
     construct: Mapping[str, Any]
     stack: Mapping[str, Any]
+    lent: Mapping[tuple[str, TensorIO, int], LentTensor] = field(default_factory=dict)
 
 
 def kind_of(head: bytes) -> str:

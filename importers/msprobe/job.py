@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from graphstore.gc_paused import gc_paused
 from graphstore.model import ModelGraph
@@ -14,6 +15,7 @@ from importers.msprobe.hidden_reductions import Hidden, hidden_reductions, remar
 from importers.msprobe.importer import DUMP, load_run, runs_in
 from importers.msprobe.job_names import rank_of
 from importers.msprobe.joined_ranks import joined_ranks
+from importers.msprobe.late_messages import MESSAGE_MARKS, RankMessages, messages_of, with_messages
 from importers.source import mapped
 
 
@@ -41,30 +43,41 @@ def job_graph(step: Path) -> ModelGraph:
     Raises:
         ImportFormatError: the dump of a rank cannot be read.
     """
-    graphs: dict[int, ModelGraph] = {}
     with gc_paused():
-        found = _hidden_reductions(rank_folders(step))
-        graphs.update(_rank_graphs(step, found))
-        return joined_ranks(graphs, step, remark(found))
+        seen = _seen(rank_folders(step))
+        return joined_ranks(dict(_rank_graphs(step, seen)), step, remark(seen.reductions))
 
 
 def rank_graphs(step: Path) -> Iterator[tuple[int, ModelGraph]]:
     """Each rank in the folder of a *step*, with its own graph, as the job is joined of them."""
-    yield from _rank_graphs(step, _hidden_reductions(rank_folders(step)))
+    yield from _rank_graphs(step, _seen(rank_folders(step)))
 
 
-def _rank_graphs(step: Path, found: Sequence[Hidden]) -> Iterator[tuple[int, ModelGraph]]:
+class _SeenOnRanks(NamedTuple):
+    """What the dumps of all ranks show together and none by itself."""
+
+    reductions: Sequence[Hidden]
+    messages: Mapping[int, RankMessages]
+
+
+def _rank_graphs(step: Path, seen: _SeenOnRanks) -> Iterator[tuple[int, ModelGraph]]:
     for rank, folder in rank_folders(step).items():
-        yield rank, run_graph(with_reductions(load_run(folder / DUMP), rank, found))
+        files = with_messages(load_run(folder / DUMP), rank, seen.messages)
+        yield rank, run_graph(with_reductions(files, rank, seen.reductions))
 
 
-def _hidden_reductions(folders: Mapping[int, Path]) -> list[Hidden]:
-    """Those of gradients, as what the ranks in *folders* dumped shows."""
-    ranks: dict[int, Gradients] = {}
+def _seen(folders: Mapping[int, Path]) -> _SeenOnRanks:
+    gradients: dict[int, Gradients] = {}
+    messages: dict[int, RankMessages] = {}
     for rank, folder in folders.items():
         with mapped(folder / DUMP) as buffer:
             has_gradients = buffer.find(MARK) >= 0
-        found = gradients_of(load_run(folder / DUMP)) if has_gradients else None
-        if found is not None:
-            ranks[rank] = found
-    return hidden_reductions(ranks)
+            has_messages = any(buffer.find(mark) >= 0 for mark in MESSAGE_MARKS)
+        if not (has_gradients or has_messages):
+            continue
+        files = load_run(folder / DUMP)
+        if has_gradients and (found := gradients_of(files)) is not None:
+            gradients[rank] = found
+        if has_messages and (sent := messages_of(files, rank, tuple(folders))) is not None:
+            messages[rank] = sent
+    return _SeenOnRanks(hidden_reductions(gradients), messages)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -26,11 +25,8 @@ from importers.msprobe.collectives import DO_NOT_WAIT
 from importers.msprobe.graph import ARGUMENTS
 from importers.msprobe.job import rank_folders
 from importers.msprobe.job_names import CALLS, RANKS, TARGET, in_rank, rank_of_output, split_place
-
-_Ends: TypeAlias = tuple[str, str, str]
-"""The shape of a tensor, its least and its largest value, as texts: NaN is itself there."""
-_Reads: TypeAlias = dict[_Ends, list[int]]
-"""Where the calls of a rank read such a tensor: the numbers of the calls, in order."""
+from importers.msprobe.late_messages import Ends, Reads, came_late
+from importers.msprobe.late_messages import ends as ends_of
 
 
 def scan_job(step: Path, graph: ModelGraph) -> DumpIndex:
@@ -44,8 +40,8 @@ def scan_job(step: Path, graph: ModelGraph) -> DumpIndex:
     gathered = Gathering()
     missing: list[str] = []
     messages = {op.id: op for op in graph.ops if op.type in DO_NOT_WAIT}
-    ends: dict[TensorKey, _Ends] = {}
-    read: dict[int, _Reads] = {}
+    ends: dict[TensorKey, Ends] = {}
+    read: dict[int, defaultdict[Ends, list[int]]] = {}
     calls: dict[tuple[int, str], int] = {}
     with gc_paused():
         for rank, folder in rank_folders(step).items():
@@ -60,7 +56,7 @@ def scan_job(step: Path, graph: ModelGraph) -> DumpIndex:
                 elif (rank, name) in between:
                     tensors = list(_tensors_between(between[rank, name], name, entry))
                     gather_tensors(gathered, path, tensors)
-                    own = {key: _ends(leaf) for key, leaf in tensors if messages}
+                    own = {key: ends_of(leaf) for key, leaf in tensors if messages}
                     ends.update(own)
                     calls[rank, name] = place
                     for key in own:
@@ -70,45 +66,30 @@ def scan_job(step: Path, graph: ModelGraph) -> DumpIndex:
                     missing.append(in_rank(rank, name))
                 if messages and (rank, name) not in between:
                     for leaf in tensors_of(name, entry, TensorIO.INPUT):
-                        read[rank][_ends(leaf)].append(place)
+                        read[rank][ends_of(leaf)].append(place)
     for op in messages.values():
         _leave_out_early(gathered, op, ends, read, calls)
     gathered.tensors.update(_of_inferred(graph, gathered.tensors))
     return gathered.index(notes=(of_no_op(missing, "call"),) if missing else ())
 
 
-def _ends(leaf: Entry) -> _Ends:
-    return str(leaf.get("shape")), str(leaf.get("Min")), str(leaf.get("Max"))
-
-
 def _leave_out_early(
     gathered: Gathering,
     message: Op,
-    ends: Mapping[TensorKey, _Ends],
-    read: Mapping[int, _Reads],
+    ends: Mapping[TensorKey, Ends],
+    read: Mapping[int, Reads],
     numbers: Mapping[tuple[int, str], int],
 ) -> None:
     """Leave out what a rank received if it was dumped before it came, as calls that do not wait
-    allow: it is not what was sent, and it is not what the rank goes on to compute with.
-
-    A buffer is used again, so that what it holds before a message comes is read elsewhere, too:
-    what counts is what is read first after the call. That one value everywhere, such as 0, is read
-    says nothing.
-    """
+    allow: it is not what was sent, and it is not what the rank goes on to compute with."""
     sent = ends.get((message.id, TensorIO.INPUT, 0))
     calls = dict(zip(_listed(message, RANKS), _listed(message, CALLS), strict=True))
     for output in message.makes:
         key = message.id, TensorIO.OUTPUT, output.port
         received, rank = ends.get(key), rank_of_output(message, output.port)
-        if rank != message.attrs.get(TARGET) or received in (None, sent):
+        if rank != message.attrs.get(TARGET) or received is None:
             continue
-        number = numbers[rank, str(calls[rank])]
-        first_reads = [
-            next((place for place in read[rank].get(each, ()) if place > number), math.inf)
-            for each in (sent, received)
-            if each is not None
-        ]
-        if received[1] != received[2] and first_reads[-1] < min(first_reads[:-1], default=math.inf):
+        if not came_late(sent, received, read[rank], numbers[rank, str(calls[rank])]):
             continue
         ref = gathered.tensors.pop(key, None)
         if ref is not None:

@@ -36,8 +36,10 @@ class RecordedValues:
 def _read(files: RunFiles, call: str, io: TensorIO, port: int) -> NDArray[np.generic] | None:
     from importers.dumps.msprobe.index import call_tensors  # readers of dumps load protobuf
 
-    entry = (files.calls or {}).get(call)
-    tensors = call_tensors(files.path, call, entry) if isinstance(entry, dict) else ()
+    path, entry = files.path, (files.calls or {}).get(call)
+    if lent := files.lent.get((call, io, port)):
+        path, call, entry, io, port = lent
+    tensors = call_tensors(path, call, entry) if isinstance(entry, dict) else ()
     for where, at, ref in tensors:
         if (where, at) == (io, port) and isinstance(ref, DumpTensorRef):
             return None if ref.statistics is not None else _distinct(ref)

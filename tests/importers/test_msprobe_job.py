@@ -180,7 +180,9 @@ def test_what_was_dumped_before_it_had_come_is_left_out(tmp_path, is_read):
         tmp_path / "step0",
         {0: [batch(given, given)], 1: [batch({**came, "tensor": 0 * sent}, came), reader]},
     )
-    index = scan_job(step, READ(step))
+    graph = READ(step)
+    assert [ref.op.partition("/")[0] for ref in graph.ops[-1].takes] == ["ranks0>1"]
+    index = scan_job(step, graph)
     message = [key for key in index.tensors if "0>1/" in key[0] and key[1] is TensorIO.OUTPUT]
     assert len(message) == 1 + is_read  # what was sent is there as well
     assert len(index.problems) == (not is_read)

@@ -48,6 +48,7 @@ from divergraph.thresholds.recorded.errors import (
     is_unequal,
     most,
 )
+from divergraph.thresholds.recorded.messages import unread_message
 from divergraph.thresholds.recorded.replicas import replicas_text, same_spread
 from divergraph.thresholds.recorded.seen_before import WHOLE, SeenBefore
 from divergraph.thresholds.recorded.statistics_only import keeps_places, minds_order
@@ -61,9 +62,9 @@ from graphstore.model import (
     Reason,
     TensorIO,
 )
-from importers.msprobe.collectives import DO_NOT_WAIT
+from importers.msprobe.calls import CallName
 from importers.msprobe.graph import ARGUMENTS
-from importers.msprobe.job_names import RANK, RANKS, rank_of_output, split_place
+from importers.msprobe.job_names import RANK, RANKS, split_place
 
 _UNEQUAL_BITS = "it makes other values of equal ones (checksums); later calls show how far"
 _LABELLED = re.compile(r".*(loss|cross_entropy|Loss)")
@@ -103,6 +104,7 @@ class _Search:
         self._found = Culprits()
         self._explained: set[str] = set()
         self._said: set[str] = set()
+        self._left_out: set[str] = set()
         self._alike: set[tuple[str, str, str]] = set()
         self._seen = SeenBefore(self._errors)
         self._bad_weights = self._equal.unlike_weights()
@@ -363,7 +365,7 @@ class _Search:
             self._feeds(op, item, error, "the first that is read")
             return
         label, sentence = other_calls(self._pairs, op, inside=False)
-        if label != MISSING and (message := self._message_before(op)) is not None:
+        if label != MISSING and (message := unread_message(self._pairs, op)) is not None:
             self._blame(
                 message,
                 REDUCTION,
@@ -371,7 +373,9 @@ class _Search:
                 f"({error_text(item, error)}): lost, stale, or read before it came",
             )
             return
-        sentence = sentence or unsummed
+        if label == MISSING and self._is_left_out(op):
+            return
+        sentence = sentence or unsummed or self._other_source(op, item)
         if sentence and sentence in self._said:
             return  # another that reads what is missing
         source_text = (
@@ -384,17 +388,6 @@ class _Search:
         )
         label = label or (INPUT if factor_of(item) == 1.0 else SCALED)
         self._blame(self._reduction_before(op, item) or op, label, sentence)
-
-    def _message_before(self, op: Op) -> Op | None:
-        """The message from another rank that *op* is fed with and nobody dumped once it had come;
-        None without one."""
-        for ref in op.takes:
-            source, rank = self._pairs.ops[ref.op], op.attrs.get(RANK)
-            if source.type in DO_NOT_WAIT and rank_of_output(source, ref.port) == rank:
-                outputs = self._pairs.outputs.get(source.id, ())
-                if any(item.port == ref.port and not item.compared for item in outputs):
-                    return source
-        return None
 
     def _further_before(self, op: Op, item: Comparison) -> str:
         """That the device has calls which golden does not, where it reads an input that no paired
@@ -432,6 +425,29 @@ class _Search:
             FindingKind.CAUSE, DATA, self._found.data, op.id, TensorIO.INPUT, item.port, 0.9
         )
         self._found.findings = [finding]
+
+    def _other_source(self, op: Op, item: Comparison) -> str:
+        """That an input is what another call gives than golden's is; "" where that is not known."""
+        ref, golden = op.inputs[item.port], item.golden
+        source = None if ref is None else ref.producer
+        if source is None or golden is None or golden.op not in self._pairs.device_twins:
+            return ""
+        if self._pairs.device_twins[golden.op] == source.op:
+            return ""
+        name = self._pairs.golden_ops[golden.op].name
+        self._left_out.add(name)
+        given = f"its input {item.port} is what {self._pairs.ops[source.op].name} gives"
+        return f"{given}, in place of {name}"
+
+    def _is_left_out(self, op: Op) -> bool:
+        """Whether what golden calls before *op*, and the device does not, are ways back of calls
+        whose results were left out on the way there."""
+        twin = self._pairs.twin(op.id)
+        lacking = {call.id: call for call in self._pairs.missing}
+        calls = [lacking[ref.op] for ref in twin.takes if ref.op in lacking] if twin else []
+        return bool(calls) and all(
+            self._left_out.intersection(CallName.of(call.name).before) for call in calls
+        )
 
     # causes
 
