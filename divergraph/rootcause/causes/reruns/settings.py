@@ -55,10 +55,11 @@ def _tried(op: Op, view: SampledTensors, *, numbers: bool) -> Iterator[Trial[Att
 
 
 def _multiple(view: SampledTensors) -> bool:
-    """Whether the device has a multiple of what is expected, which says more than an attribute."""
+    """Whether the device has exactly a multiple of what is expected, which says more than an
+    attribute."""
     power = float(np.sum(view.r * view.r))
     gain = float(np.sum(view.r * view.d)) / power if power else 1.0
-    return view.fits(gain * view.r)
+    return view.exact(gain * view.r, view.finite)
 
 
 def _rank(op: Op, view: SampledTensors) -> int:
