@@ -199,7 +199,8 @@ COUNTS = (
     # 150 for messages dumped early, rings and products of addends.
     # 50 for modules by themselves again: noise that is drawn, what calls before have shown.
     # 120 for outputs of ops as columns: a million ops are kept in three quarters of the CPU time.
-    Count("code lines", code_lines, 153_480, 80_000),
+    # 160 for messages that come later than their dump, and for jobs of other models.
+    Count("code lines", code_lines, 153_640, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
     # 20 for layouts of jobs, a rule a file.
     # 2 for what rules of causes share, and for losses in common: files that had two jobs.
@@ -228,7 +229,8 @@ COUNTS = (
     # 3 for fits, candidates and groups of families.
     # 2 for the folded graph that is kept, and the figures of ops that it shows.
     # 4 for files that had two jobs: shapes and types of filters, noise, what calls have shown.
-    Count("modules", lambda: len(modules()), 1_370, 700),
+    # 2 for messages that come late: what was sent, and the one nobody reads.
+    Count("modules", lambda: len(modules()), 1_372, 700),
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 140, 70),
     Count("import lines in 100", import_share, 8.8, 5),
     Count("private functions with one use, in 100", one_caller_share, 57, 45),
