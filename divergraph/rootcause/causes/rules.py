@@ -152,10 +152,14 @@ def unclassified(view: SampledTensors) -> Cause:
         "mean_error": float(view.e.mean()) if view.e.size else 0.0,
     }
     guess = " (weights, pads or window?)" if view.case.linear else ""
-    return Cause(
-        "unclassified",
+    sentence = (
         f"unclassified{guess}: an error of {100 * relative:.3g} % without a simple pattern "
-        f"(correlation {link:.4f})",
-        GUESS,
-        evidence,
+        f"(correlation {link:.4f})"
     )
+    if view.d.size == 1 and view.r.item():
+        times = view.d.item() / view.r.item()
+        sentence = (
+            f"its only value is {view.d.item():.6g} in place of {view.r.item():.6g}, {times:.4g} "
+            "times it: one value cannot tell more"
+        )
+    return Cause("unclassified", sentence, GUESS, evidence)

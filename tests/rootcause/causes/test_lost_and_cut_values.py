@@ -27,6 +27,12 @@ def test_a_single_value_that_is_cut_off_is_told_as_one():
     assert finding.sentence.startswith("1 value (2.5 %) is cut off at 6; up to 9 is expected")
 
 
+def test_of_an_output_of_one_value_that_value_is_said() -> None:
+    finding = explain(case(np.float32([2.5]), np.float32([2.0])))
+    assert finding is not None
+    assert finding.sentence.startswith("its only value is 2.5 in place of 2, 1.25 times it")
+
+
 def test_channels_of_which_the_bias_is_left_are_said_to_hold_one_value() -> None:
     device = on_device(expected())
     device[:, 3:6] = np.array([0.25, -0.5, 0.75], np.float32).reshape(3, 1, 1)
