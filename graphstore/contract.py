@@ -111,7 +111,7 @@ class StoreInfo:
     the server does not say). ``pending`` has a text for each thing a writer that died
     left behind; ``repair`` clears them. ``damaged`` has one for each entry that cannot
     be read; those are not counted. ``other_engines`` has one for each entry that another
-    version of the engine wrote.
+    version of the engine wrote, ``views`` one for each engine that made databases of tables.
     """
 
     url: str
@@ -124,6 +124,7 @@ class StoreInfo:
     pending: tuple[str, ...] = ()
     damaged: tuple[str, ...] = ()
     other_engines: tuple[str, ...] = ()
+    views: tuple[str, ...] = ()
 
 
 class GraphStore(ABC):

@@ -141,6 +141,8 @@ def _store_parts(store: GraphStore) -> Iterator[InstallationCheck]:
     yield InstallationCheck("store engine", True, f"{info.engine}, {schema}")
     for text in info.other_engines:
         yield InstallationCheck("store engine", False, text, optional=True)
+    if info.views:
+        yield InstallationCheck("store views", True, f"made by {', '.join(info.views)}")
     if info.pending:
         leftover = f"{counted(len(info.pending), 'thing')} left by writers that died"
         yield InstallationCheck(

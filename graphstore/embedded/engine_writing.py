@@ -65,14 +65,14 @@ def make(path: Path, ddl: Sequence[str], files: Sequence[tuple[str, Path]]) -> N
             connection.execute(statement)
         for table, file in files:
             rows = read_table(file, memory_map=False)
-            if rows.nbytes >= _SMALL:
-                small.close()
-                connection = None
-                _copy_large(path, table, rows)
-                continue
-            if connection is None:
-                connection = small.enter_context(_one_for_small(path))
-            _copy(connection, table, rows)
+            if rows.nbytes < _SMALL:
+                if connection is None:
+                    connection = small.enter_context(_one_for_small(path))
+                if _is_copied(connection, table, rows):
+                    continue
+            small.close()
+            connection = None
+            _copy_large(path, table, rows)
 
 
 @contextmanager
@@ -91,31 +91,35 @@ def _copy_large(path: Path, table: str, rows: Any) -> None:
     No size of a table tells what a dense graph takes. A copy that failed has left no row."""
     pool, threads = _pool_and_threads(rows)
     while True:
-        try:
-            with (
-                opened(path, pool, least=_LEAST_POOL, threads=threads) as database,
-                connected(database) as connection,
-            ):
-                return _copy(connection, table, rows)
-        except RuntimeError as error:
-            if _POOL_FULL not in str(error):
-                raise
-            if pool >= _MOST_POOL:
-                raise StoreError(
-                    f"{len(rows)} rows of one table take more than the {pool >> 20} MiB of "
-                    "memory that a copy may take",
-                    where=str(path),
-                    hint="import parts of the graph",
-                ) from error
-            pool *= 2
+        with (
+            opened(path, pool, least=_LEAST_POOL, threads=threads) as database,
+            connected(database) as connection,
+        ):
+            if _is_copied(connection, table, rows):
+                return
+        if pool >= _MOST_POOL:
+            raise StoreError(
+                f"{len(rows)} rows of one table take more than the {pool >> 20} MiB of "
+                "memory that a copy may take",
+                where=str(path),
+                hint="import parts of the graph",
+            )
+        pool *= 2
 
 
-def _copy(connection: Any, table: str, rows: Any) -> None:
+def _is_copied(connection: Any, table: str, rows: Any) -> bool:
     """Give the engine the rows of an Arrow table, all in one step: a table without an index
-    takes rows once only."""
+    takes rows once only. False if that takes more memory than it was given."""
     is_rel = "from" in rows.column_names
     columns = "" if is_rel else f"({', '.join(f'`{name}`' for name in rows.column_names)})"
-    connection.execute(_STATEMENTS.filled("copy", table=table, columns=columns), {"rows": rows})
+    statement = _STATEMENTS.filled("copy", table=table, columns=columns)
+    try:
+        connection.execute(statement, {"rows": rows})
+    except RuntimeError as error:
+        if _POOL_FULL not in str(error):
+            raise
+        return False
+    return True
 
 
 # The memory and threads the engine may take for copying a table. It ends a copy that needs more,

@@ -172,6 +172,7 @@ class EmbeddedStore(KeepingStore):
             pending=tuple(item.text for item in leftovers(self._folder, self._views)),
             damaged=tuple(trouble.text for trouble in damaged),
             other_engines=tuple(written_by_others(entries)),
+            views=tuple([f"{engine}: {n}" for engine, n in self._views.engines().items()]),
         )
 
     def repair(self, *, set_aside: bool = False) -> tuple[str, ...]:

@@ -19,8 +19,9 @@ from graphstore.errors import InputError, StoreError
 from graphstore.schema.tables import NODES, RELS
 
 TABLES = "tables"
-_GROUP = 2**16
-"""Rows read at once: a look-up of one among a million reads so many."""
+_GROUP = 2**14
+"""Rows read at once: a look-up of one among a million reads so many. With four times as many `op`
+takes a fifth more time and a quarter more memory."""
 _ENDING = ".parquet"
 TABLE_NAMES = (*(node.label for node in NODES), *(rel.type for rel in RELS))
 """Relationships come after the nodes that they join."""

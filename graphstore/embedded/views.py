@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -141,6 +142,15 @@ class Views:
         """*only*, if a view of *entries* is so large that one of few tables is worth it."""
         return only if only is not None and _size(entries) > _LARGE else None
 
+    def engines(self) -> dict[str, int]:
+        """How many views each engine has made, of those in the store."""
+        engines: Counter[str] = Counter()
+        for database in sorted((self._store.root / SCRATCH).glob(f"*/{_DATABASE}")):
+            with suppress(StoreError):
+                manifest = read_json(database.with_name(MANIFEST))
+                engines[str(manifest.get("engine", "an earlier ladybug"))] += 1
+        return engines
+
     def orphans(self) -> list[Path]:
         """The views in the store that no question can use any more."""
         with os_errors("read", self._store.root):
@@ -190,7 +200,8 @@ class Views:
             shutil.rmtree(written / TABLES, ignore_errors=True)
             with os_errors("write", target):
                 sync(database)
-                write_json(written / MANIFEST, file_facts(database, quickly=True))
+                facts = {**file_facts(database, quickly=True), "engine": engine_name()}
+                write_json(written / MANIFEST, facts)
                 if folder is self._store:
                     self.drop_orphans()
                 _put(folder.root, written, target)

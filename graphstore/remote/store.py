@@ -92,7 +92,7 @@ class RemoteStore(CypherStore):
 
         def info_of(data: bytes) -> StoreInfo:
             info = json.loads(data)
-            lists = {name: tuple(info[name]) for name in ("pending", "damaged", "other_engines")}
+            lists = {name: tuple(value) for name, value in info.items() if isinstance(value, list)}
             return StoreInfo(**{**info, **lists, "url": self.url})
 
         return self._wire.understood(self._wire.ask("info"), info_of)

@@ -192,6 +192,8 @@ def _show_info(info: StoreInfo) -> None:
         say(f"damaged  {text}")
     for text in info.other_engines:
         say(f"engine   {text}")
+    for text in info.views:
+        say(f"views    made by {text}")
     if info.pending or info.damaged:
         say_beside("`divergraph store repair` puts this in order")
 
