@@ -1,4 +1,7 @@
-"""The lines around a view: where we are, which views there are, which keys work."""
+"""The lines around a view: where we are, which views there are, which keys work.
+
+Other words on a line of one row move nothing else: the screen need not be laid out again.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,8 @@ class TitleLine(Static):
         text = f"{job}   {right}" if job and right else job or right
         gap = " " * max(0, width - width_of(crumbs) - width_of(text) - 1)
         parts = ((job, theme.LINKED), text[len(job) :])
-        self.update(Content.assemble(heading, gap, parts[0], (parts[1], theme.QUIET)))
+        line = Content.assemble(heading, gap, parts[0], (parts[1], theme.QUIET))
+        self.update(line, layout=False)
 
 
 class Tab(Static):
@@ -86,12 +90,15 @@ class Tab(Static):
     def __init__(self, view: str, text: str, *, active: bool) -> None:
         super().__init__(markup=False, classes="active" if active else "")
         self.view, self._text, self._active = view, text, active
+        self._shown = ""
         self.show(whole=True)
 
     def show(self, *, whole: bool) -> None:
         """Show the name, or only its key where there is no room for all names."""
         text = self._text if whole or self._active else self._text.partition(" ")[0]
-        self.update(f"[{text}]" if self._active else f" {text} ")
+        if text != self._shown:
+            self._shown = text
+            self.update(f"[{text}]" if self._active else f" {text} ")
 
     def on_click(self) -> None:
         """Go to the view."""
@@ -127,11 +134,11 @@ class StatusLine(Static):
     def show(self, build: Build) -> None:
         """Show what *build* makes of the width."""
         self._build = build
-        self.update(build(self.size.width))
+        self.update(build(self.size.width), layout=False)
 
     def on_resize(self) -> None:
         """Build it for the new width."""
-        self.update(self._build(self.size.width))
+        self.update(self._build(self.size.width), layout=False)
 
 
 class KeyLine(Static):
@@ -161,7 +168,7 @@ class KeyLine(Static):
                 words = Content.assemble((key_text, theme.LINKED), (f" {key.short}", theme.QUIET))
             press = f"app.simulate_key({key.keys.split(',')[0]!r})"
             parts += [words.stylize(does(press)), "  "]
-        self.update(Content.assemble(" ", *parts))
+        self.update(Content.assemble(" ", *parts), layout=False)
 
     def _fitting(self) -> list[Key]:
         """The keys that fit, in order; the last (help) goes before all others."""
