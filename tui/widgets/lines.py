@@ -73,8 +73,7 @@ class TitleLine(Static):
         text = f"{job}   {right}" if job and right else job or right
         gap = " " * max(0, width - width_of(crumbs) - width_of(text) - 1)
         parts = ((job, theme.LINKED), text[len(job) :])
-        line = Content.assemble(heading, gap, parts[0], (parts[1], theme.QUIET))
-        self.update(line, layout=False)
+        self.update(Content.assemble(heading, gap, parts[0], (parts[1], theme.QUIET)), layout=False)
 
 
 class Tab(Static):
@@ -90,15 +89,14 @@ class Tab(Static):
     def __init__(self, view: str, text: str, *, active: bool) -> None:
         super().__init__(markup=False, classes="active" if active else "")
         self.view, self._text, self._active = view, text, active
-        self._shown = ""
         self.show(whole=True)
 
     def show(self, *, whole: bool) -> None:
         """Show the name, or only its key where there is no room for all names."""
         text = self._text if whole or self._active else self._text.partition(" ")[0]
-        if text != self._shown:
-            self._shown = text
-            self.update(f"[{text}]" if self._active else f" {text} ")
+        name = f"[{text}]" if self._active else f" {text} "
+        if name != self.content:
+            self.update(name)
 
     def on_click(self) -> None:
         """Go to the view."""
@@ -148,10 +146,6 @@ class KeyLine(Static):
         super().__init__(markup=False)
         self.set_reactive(Static.auto_links, False)  # what can be clicked keeps its colours
         self._keys, self._why_not = keys, why_not
-
-    def on_mount(self) -> None:
-        """Draw once the view knows what applies."""
-        self.draw()
 
     def on_resize(self) -> None:
         """Show as many keys as fit."""
