@@ -89,14 +89,10 @@ def _outline(
     # as the database says them: what is found here is held against its answers
     raw = arrays.ids, names, types
     ids, names, types = map(plain_texts, raw)
-    exact = all(map(_are_equal, raw, (ids, names, types)))
+    exact = [list(one) for one in raw] == [list(ids), list(names), list(types)]
     return GraphOutline(
         names, types, arrays if ids is arrays.ids else replace(arrays, ids=tuple(ids)), given, exact
     )
-
-
-def _are_equal(texts: Sequence[str], others: Sequence[str]) -> bool:
-    return texts is others or list(texts) == list(others)
 
 
 def _given(names: Sequence[str], ops: Int32, size: int) -> Lists:

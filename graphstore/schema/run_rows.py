@@ -20,7 +20,6 @@ from graphstore.schema.row_slices import Columns, Records, Row, Table, columns_t
 from graphstore.schema.stored_graph import StoredGraph, first_id
 from graphstore.traverse.algorithms import few_next_measured
 from graphstore.traverse.arrays import Int32
-from graphstore.traverse.measured_ops import measured_ops
 
 _PAIRS, _PAIRS_AN_EDGE = 1_000_000, 2
 """How many NEXT_MEASURED relationships a run may have: this number, or the second one per edge if
@@ -209,7 +208,11 @@ class RunRows:
 
     def _next_measured(self) -> Table | None:
         arrays = self._device.arrays
-        measured = measured_ops(arrays, self._data.comparisons)
+        is_measured = [
+            item.compared and item.io is TensorIO.OUTPUT for item in self._data.comparisons
+        ]
+        measured = np.zeros(len(arrays.ids), dtype=np.bool_)
+        measured[self._ends.compared[is_measured]] = True
         limit = max(_PAIRS, _PAIRS_AN_EDGE * len(arrays.successor_ops))
         pairs = few_next_measured(arrays, measured, limit)
         if pairs is None:

@@ -198,7 +198,7 @@ COUNTS = (
     # 200 for the page of a diff and what a job tells of its run.
     # 150 for messages dumped early, rings and products of addends.
     # 50 for modules by themselves again: noise that is drawn, what calls before have shown.
-    # 140 for outputs of ops as columns: a million ops are kept in three quarters of the CPU time;
+    # 140 for outputs of ops as columns: a million ops are kept in a sixth less CPU time;
     # and for views that other versions of the engine make.
     # 160 for messages that come later than their dump, and for jobs of other models.
     Count("code lines", code_lines, 153_660, 80_000),
