@@ -356,8 +356,8 @@ class _Judging:
         reckoning = judgement.reckoning(context, split)
         if reckoning is not None:
             self.reckonings[group.output] = reckoning
-        types = {self.run.golden.ops[op_id].type for op_id in group.ops}
-        if ignores_nan(device, reference, feeds, types):
+        ops = [self.run.golden.ops[op_id] for op_id in group.ops]
+        if ignores_nan(device, reference, feeds, {op.type for op in ops}):
             self.explaining.findings.append(ignoring(group.output))
             return replace(split, guilt=Guilt.SUSPECT, suspicion=math.inf, role=Role.INTRODUCES)
         if self.observer is None:  # an observer asks for steps of quantisers, too
@@ -368,7 +368,7 @@ class _Judging:
         verdict = OpVerdict(
             group, split, device, reference, golden.reshape(shape), feeds, judgement.noise
         )
-        if is_nonfinite_origin(device, reference, verdict.golden, feeds):
+        if is_nonfinite_origin(device, reference, verdict.golden, feeds, ops):
             self.nonfinite[group.output] = is_made_by_steps(context, reference)
         if self.observer is not None:
             self.observer(verdict)

@@ -7,7 +7,7 @@ the remaining 0, computed correctly as -inf. Yet the output is broken, and this 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from divergraph.execute.contract import Array
 from divergraph.rootcause.causes.limits import LIKELY, SURE
 from divergraph.rootcause.tolerances.contract import OpContext, input_quantisers, outputs_on
-from graphstore.model import ErrorSplit, Finding, FindingKind, Guilt, Role, TensorRef
+from graphstore.model import ErrorSplit, Finding, FindingKind, Guilt, Op, Role, TensorRef
 from graphstore.traverse.algorithms import descendants
 from graphstore.traverse.arrays import GraphArrays
 
@@ -32,10 +32,11 @@ _HEALING = frozenset(
 
 
 def is_nonfinite_origin(
-    device: Array, reference: Array, golden: Array, inputs: Mapping[str, Array]
+    device: Array, reference: Array, golden: Array, inputs: Mapping[str, Array], ops: Iterable[Op]
 ) -> bool:
     """Whether reference and device both turn finite inputs into NaN or Inf, or infinite inputs
-    into NaN, where golden is finite. All arrays have one shape, except *inputs*."""
+    into NaN, where golden is finite. All arrays have one shape, except *inputs*. A number that one
+    of the *ops* has as an attribute, such as what a mask is filled with, is fed to it as well."""
     if reference.dtype.kind not in "fc" or device.dtype.kind not in "fc" or not inputs:
         return False
     if golden.dtype.kind not in "fc":
@@ -46,6 +47,8 @@ def is_nonfinite_origin(
     if np.all(np.isfinite(device[broken])):
         return False
     float_inputs = [value for value in inputs.values() if value.dtype.kind in "fc"]
+    numbers = (value for op in ops for value in op.attrs.values() if isinstance(value, float))
+    float_inputs.append(np.array([*numbers]))
     if all(bool(np.isfinite(value).all()) for value in float_inputs):
         return True
     # Infinite inputs may be a mask's, which is no fault; only NaN made of them is new.

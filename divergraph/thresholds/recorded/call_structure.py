@@ -20,21 +20,24 @@ def other_calls(pairs: CallPairs, op: Op, *, inside: bool) -> tuple[str, str]:
     between = _between_ranks(missing, pairs)
     missing = between or [c for c in pairs.missing if (c.type, c.subgraph) in kinds]
     bodies = {op.name} if inside else {op.subgraph}
-    extra = _of_this_rank(pairs, op, [call for call in pairs.extra if call.subgraph in bodies])
+    extra = [call for call in pairs.extra if call.subgraph in bodies]
+    own = _of_this_rank(pairs, op, extra)
     moved = [call for call in pairs.moved if call.subgraph in bodies]
     if missing:
         on = _gradient_text(missing, pairs) or _mean_text(missing[0], pairs)
         return MISSING, f"golden calls {_listed(missing)}{on}, which the device does not"
-    if extra:
-        return EXTRA, f"the device calls {_listed(extra)}, which golden does not"
+    if own:
+        return EXTRA, f"the device calls {_listed(own)}, which golden does not"
+    if extra:  # as the layout of a job may need
+        where = "the error starts in one of them, or in what they read"
+        return EXTRA, f"all ranks call {_listed(extra)}, which golden does not: {where}"
     if moved:
         return MOVED, f"{_listed(moved)} ran in another order than golden's"
     return "", ""
 
 
 def _of_this_rank(pairs: CallPairs, op: Op, extra: list[Op]) -> list[Op]:
-    """Those of the *extra* calls that other ranks do not have as often in the same body; all where
-    there are none: what all ranks call, the layout of a job may need."""
+    """Those of the *extra* calls that other ranks do not have as often in the same body."""
     ranks = {pairs.ops[each].attrs[RANK] for each in pairs.on_ranks.get(split_rank(op.name)[1], ())}
     if not extra or len(ranks) < 2:
         return extra
@@ -48,7 +51,7 @@ def _of_this_rank(pairs: CallPairs, op: Op, extra: list[Op]) -> list[Op]:
         call
         for call in extra
         if calls[call.attrs.get(RANK), call.type] > min(calls[rank, call.type] for rank in ranks)
-    ] or extra
+    ]
 
 
 def _is_near(missing: Op, op: Op, pairs: CallPairs, *, inside: bool) -> bool:

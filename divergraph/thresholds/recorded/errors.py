@@ -64,10 +64,16 @@ def error_of(item: Comparison) -> Error | None:
         return BROKEN
     distance, single = metrics.relative_euclidean_distance, worst_error(metrics, figures)
     if metrics.device_nonfinite and figures is not None:
+        if figures.worst >= 0 and not _are_finite(figures.worst_device, figures.worst_golden):
+            return BROKEN  # as many as golden's, in other places
         distance, single = 10.0 ** (-figures.snr / 20.0), math.nan
     if math.isnan(distance):
         distance = metrics.different / max(metrics.elements, 1)
     return Error(distance, distance if math.isnan(single) else single)
+
+
+def _are_finite(*values: float) -> bool:
+    return all(map(math.isfinite, values))
 
 
 def is_bound(item: Comparison) -> bool:
