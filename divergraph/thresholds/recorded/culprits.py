@@ -61,6 +61,7 @@ from graphstore.model import (
     Op,
     Reason,
     TensorIO,
+    TensorRef,
 )
 from importers.msprobe.calls import CallName
 from importers.msprobe.graph import ARGUMENTS
@@ -428,15 +429,13 @@ class _Search:
 
     def _other_source(self, op: Op, item: Comparison) -> str:
         """That an input is what another call gives than golden's is; "" where that is not known."""
-        ref, golden = op.inputs[item.port], item.golden
-        source = None if ref is None else ref.producer
-        if source is None or golden is None or golden.op not in self._pairs.device_twins:
-            return ""
-        if self._pairs.device_twins[golden.op] == source.op:
+        sources, golden = _sources(op, item), item.golden
+        twin = self._pairs.device_twins.get(golden.op) if golden is not None else None
+        if golden is None or twin is None or len(sources) != 1 or sources[0].op == twin:
             return ""
         name = self._pairs.golden_ops[golden.op].name
         self._left_out.add(name)
-        given = f"its input {item.port} is what {self._pairs.ops[source.op].name} gives"
+        given = f"its input {item.port} is what {self._pairs.ops[sources[0].op].name} gives"
         return f"{given}, in place of {name}"
 
     def _is_left_out(self, op: Op) -> bool:
@@ -454,10 +453,9 @@ class _Search:
     def _reduction_before(self, op: Op, item: Comparison) -> Op | None:
         """The reduction over ranks that *op* reads as it is: golden's is followed by a call that
         the device lacks."""
-        ref = op.inputs[item.port]
-        source = None if ref is None or ref.producer is None else self._pairs.ops[ref.producer.op]
-        is_reduction = source is not None and RANKS in source.attrs and source.type in REDUCED
-        return source if is_reduction and other_calls(self._pairs, op, inside=False)[0] else None
+        sources = [self._pairs.ops[ref.op] for ref in _sources(op, item)]
+        is_reduced = len(sources) == 1 and sources[0].type in REDUCED and RANKS in sources[0].attrs
+        return sources[0] if is_reduced and other_calls(self._pairs, op, inside=False)[0] else None
 
     def _unsummed(self, op: Op, item: Comparison) -> str:
         """That a call of a job reads what a rank gives, and golden something else, by more than
@@ -486,6 +484,18 @@ class _Search:
             self._found.findings.append(
                 Finding(FindingKind.CAUSE, label, sentence, op.id, TensorIO.OUTPUT, 0, 0.9)
             )
+
+
+def _sources(op: Op, item: Comparison) -> list[TensorRef]:
+    """What an input was made of: the output that it is, or those that views, casts and sums which
+    nobody recorded brought."""
+    own = op.inputs[item.port]
+    name = "" if own is None else own.tensor
+    return [
+        ref.producer
+        for ref in op.inputs
+        if ref and ref.producer and ref.tensor.partition(" (")[0] == name
+    ]
 
 
 def _input_text(op: Op, item: Comparison) -> str:

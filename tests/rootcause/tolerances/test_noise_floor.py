@@ -17,6 +17,7 @@ from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.quantisers import Quantiser, Quantisers
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
+from divergraph.rootcause.tolerances.drawn_noise import DrawnNoise, generator
 from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.rootcause.values import relative
 from graphstore.model import Framework, GraphKind, InputRef, ModelGraph, Op, TensorRef
@@ -56,7 +57,7 @@ def test_integers_and_plain_runs_are_not_rounded() -> None:
     assert floors()._round(whole) is whole
     assert floors(plain=True)._round(V) is V
     assert np.array_equal(floors()._round(V), H)
-    assert floors()._noisy(whole, 0.5) is whole
+    assert DrawnNoise(generator()).times(whole, 0.5) is whole
     assert 0 < relative(floors(FP32)._round(V), V) < 1e-6
 
 
@@ -84,7 +85,7 @@ def test_converters_raise_what_is_smaller_than_they_keep_and_nothing_else() -> N
 
 def test_an_unrounded_value_lies_within_one_rounding_of_what_is_dumped() -> None:
     small = np.array([1e-6, 0.0, 0.5] * 100, np.float32)
-    apart = np.abs(floors()._unrounded(small) - small)
+    apart = np.abs(DrawnNoise(generator()).unrounded(small, FP16) - small)
     for first, most in ((0, 2.0**-14 * 2.0**-11), (2, 0.5 * 2.0**-11)):
         assert 0.8 * most < apart[first::3].max() <= 1.001 * most
     assert apart[1::3].max() == 0.0
@@ -94,7 +95,9 @@ def test_constants_are_held_within_the_type_and_dead_weights_stay() -> None:
     half = floors()
     assert half._stored(np.array([1e6, -1e6, 2.0, np.inf])).tolist() == [65504, -65504, 2, np.inf]
     assert floors(FP32)._stored(np.array([1e6])).tolist() == pytest.approx([1e6])
-    assert half._weight(np.array([1e-12, 0.0], np.float32)).tolist() == pytest.approx([1e-12, 0.0])
+    assert half._kept("w", np.array([1e-12, 0.0], np.float32)).tolist() == pytest.approx(
+        [1e-12, 0.0]
+    )
 
 
 COARSE = Quantiser(np.array([0.25], np.float32), np.array([0]), -128, 127)
