@@ -50,7 +50,8 @@ class DrawnNoise:
         """*value* with each element off by a random relative error of up to *size*."""
         if value.dtype.kind != "f":
             return value
-        factors = np.resize((1.0 + size * self._some()).astype(np.float32), value.shape)
+        numbers = self._some()[: value.size]  # most tensors are smaller than what was drawn
+        factors = np.resize((1.0 + size * numbers).astype(np.float32), value.shape)
         if (there := stands_for_infinity(value)) is not None:
             factors[there] = 1.0
         with np.errstate(all="ignore"):
