@@ -20,10 +20,12 @@ Tensor = torch.Tensor
 _SITES = Path(__file__).parent / "sites.txt"
 
 
-def faults(kind: str) -> list[str]:
-    """Those that a *kind* of job can have."""
+def faults(kind: str, count: int) -> list[str]:
+    """Those that a *kind* of job of so many ranks can have: of two the turn before is the next one,
+    and of a single expert there is no other."""
+    nothing = {"turns_swapped": count < 3, "experts_swapped": count >= Setting.experts}
     lines = (line.split() for line in _SITES.read_text(encoding="utf-8").splitlines())
-    return [fault for of, fault, _ in lines if of == kind]
+    return [fault for of, fault, _ in lines if of == kind and not nothing.get(fault)]
 
 
 class Done:

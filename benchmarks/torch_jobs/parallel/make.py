@@ -69,7 +69,7 @@ def jobs(kind: str, count: int, *, healthy: bool) -> Iterator[tuple[str, int, st
     yield f"{kind}-{_GOLDEN}", 1, "none"
     yield f"{kind}-{_GOLDEN}_ranks", count, "none"
     yield f"{kind}-healthy", count, "none"
-    for fault in () if healthy else faults(kind):
+    for fault in () if healthy else faults(kind, count):
         yield f"{kind}-{fault}", count, fault
 
 
