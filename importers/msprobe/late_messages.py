@@ -76,7 +76,7 @@ class _Tensor:
 @dataclass
 class RankMessages:
     """What the calls of one rank that do not wait send and receive, by message, and where the rank
-    reads tensors."""
+    reads tensors of the shape of any of them."""
 
     sent: dict[Key, _Tensor] = field(default_factory=dict)
     received: dict[Key, _Tensor] = field(default_factory=dict)
@@ -100,9 +100,11 @@ def messages_of(files: RunFiles, rank: int, world: tuple[int, ...]) -> RankMessa
                 messages.sent[key] = tensor(TensorIO.INPUT, part.inputs[0], numbers[op.name])
             elif part.outputs:
                 messages.received[key] = tensor(TensorIO.OUTPUT, part.outputs[0], numbers[op.name])
+    shapes = {str(tensor.leaf.get("shape")) for tensor in messages.received.values()}
     for name, entry in entries.items():
         for leaf in tensors_of(name, entry, TensorIO.INPUT) if name not in calls else ():
-            messages.reads[ends(leaf)].append(numbers[name])
+            if str(leaf.get("shape")) in shapes:  # of all else nobody asks
+                messages.reads[ends(leaf)].append(numbers[name])
     return messages
 
 
