@@ -29,10 +29,11 @@ Shape = tuple[list[tuple[str, str]], dict[str, bool | None]]
 
 @st.composite
 def shapes(draw: st.DrawFn) -> Shape:
-    """Edges and, by op, whether it is over, fine or unmeasured; half of them without loops."""
+    """Edges and, by op, whether it is over, fine or unmeasured; half of them without loops. Of 20
+    edges in loops Neo4j may walk every one of the ways through them: for hours."""
     size = draw(st.integers(2, 10))
     number = st.integers(0, size - 1)
-    pairs = draw(st.lists(st.tuples(number, number), max_size=20))
+    pairs = draw(st.lists(st.tuples(number, number), max_size=12))
     if draw(st.booleans()):
         pairs = [(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]]
     edges = [(f"op{source}", f"op{target}") for source, target in pairs]
