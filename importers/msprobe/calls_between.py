@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from graphstore.model import Op
@@ -32,6 +33,15 @@ class CallPart:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     waits: bool
+
+
+def numbered_parts(
+    op: Op, rank: int, world: tuple[int, ...], count: Counter[Key]
+) -> Iterator[CallPart]:
+    """As :func:`parts_of`, with numbers behind the keys; *count* has those of the rank so far."""
+    for part in parts_of(op, rank, world):
+        yield replace(part, key=(*part.key, count[part.key]))
+        count[part.key] += 1
 
 
 def parts_of(op: Op, rank: int, world: tuple[int, ...]) -> Iterator[CallPart]:

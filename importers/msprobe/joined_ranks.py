@@ -36,7 +36,13 @@ from graphstore.model import (
     TensorRef,
 )
 from importers.msprobe.calls import INFERRED
-from importers.msprobe.calls_between import CallPart, Key, parts_of, place_in_batch, ranks_of_key
+from importers.msprobe.calls_between import (
+    CallPart,
+    Key,
+    numbered_parts,
+    place_in_batch,
+    ranks_of_key,
+)
 from importers.msprobe.collectives import BY_NAME, GROUP, JOINED, KIND, ranks_text
 from importers.msprobe.graph import ARGUMENTS, UNRECORDED, own_inputs
 from importers.msprobe.job_names import (
@@ -114,11 +120,7 @@ class _Job:
         for op in graph.ops:
             if op.attrs.get("kind") != KIND:
                 continue
-            parts = []
-            for part in parts_of(op, rank, self._world):
-                parts.append(replace(part, key=(*part.key, count[part.key])))
-                count[part.key] += 1
-            if parts:
+            if parts := list(numbered_parts(op, rank, self._world, count)):
                 found[op.id] = parts
         return found
 

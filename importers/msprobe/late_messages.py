@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, cast
 
 from graphstore.model import TensorIO
 from importers.dumps.msprobe.index import tensors_of
-from importers.msprobe.calls_between import Key, parts_of
+from importers.msprobe.calls_between import Key, numbered_parts
 from importers.msprobe.collectives import DO_NOT_WAIT, JOINED, KIND
 from importers.msprobe.graph import run_graph
 from importers.msprobe.importer import LentTensor, RunFiles
@@ -92,14 +92,14 @@ def messages_of(files: RunFiles, rank: int, world: tuple[int, ...]) -> RankMessa
     messages, count = RankMessages(), Counter[Key]()
     numbers = {name: number for number, name in enumerate(entries)}
     for op in run_graph(replace(files, calls=calls, construct={}, stack={})).ops:
-        for part in parts_of(op, rank, world):
-            key = (*part.key, count[part.key])
-            count[part.key] += 1
+        for part in numbered_parts(op, rank, world, count):
             tensor = partial(_Tensor, files.path, op.name, calls[op.name])
             if part.inputs:
-                messages.sent[key] = tensor(TensorIO.INPUT, part.inputs[0], numbers[op.name])
+                messages.sent[part.key] = tensor(TensorIO.INPUT, part.inputs[0], numbers[op.name])
             elif part.outputs:
-                messages.received[key] = tensor(TensorIO.OUTPUT, part.outputs[0], numbers[op.name])
+                messages.received[part.key] = tensor(
+                    TensorIO.OUTPUT, part.outputs[0], numbers[op.name]
+                )
     shapes = {str(tensor.leaf.get("shape")) for tensor in messages.received.values()}
     for name, entry in entries.items():
         for leaf in tensors_of(name, entry, TensorIO.INPUT) if name not in calls else ():

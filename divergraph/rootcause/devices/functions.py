@@ -121,8 +121,8 @@ def _approximation(
         return _median(samples, floor) <= calibration.FUNCTION_FITS
 
     for formula in (None, *FORMULAS.get(kind.removeprefix(fused("")), ())):
-        exactly = floors({**approximated, kind: Approximation(0.0, formula)})
-        if formula and _agreement(samples, exactly) < calibration.FORMULA_ALIKE:
+        exactly = {**approximated, kind: Approximation(0.0, formula)}
+        if formula and _agreement(samples, floors(exactly)) < calibration.FORMULA_ALIKE:
             continue
         errors = sizes if formula is None else [0.0, *sizes]
         tried = [Approximation(size, formula) for size in errors]
