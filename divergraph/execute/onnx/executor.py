@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -299,7 +299,10 @@ class OnnxRuntimeExecutor:
         own_feeds = [
             {n: self._as_own(n, value) for n, value in values.items()} for values in feeds_of_slices
         ]
-        model, feeds = explode(self._source, slices, own_feeds, self._narrow)
+        # The draws of one group are alike: making a session takes longer than to run it again.
+        alike = not self._double and len(set(map(_form, slices, own_feeds))) == 1
+        apart = slices[:1] if alike else slices
+        model, feeds = explode(self._source, apart, own_feeds[: len(apart)], self._narrow)
         if not model.graph.output:
             return []
         if self._double:
@@ -310,7 +313,12 @@ class OnnxRuntimeExecutor:
         else:
             self._round_pieces(model)
         names = [output.name for output in model.graph.output]
-        return run_session(self._session(model), names, feeds)
+        session = self._session(model)
+        if not alike:
+            return run_session(session, names, feeds)
+        fed = ([values[name] for name in slices[0].piece.inputs] for values in own_feeds)
+        rounds = (dict(zip(feeds, values, strict=True)) for values in fed)
+        return [value for each in rounds for value in run_session(session, names, each)]
 
     def _own_values(
         self, slices: Sequence[OnnxSubgraph], feeds_of_slices: Sequence[Mapping[str, Array]]
@@ -339,3 +347,10 @@ class OnnxRuntimeExecutor:
             # asarray without a dtype, too: sums of arrays of no axes are no arrays any more
             as_declared[name] = np.asarray(value, dtype)
         return as_declared
+
+
+def _form(part: OnnxSubgraph, feeds: Mapping[str, Array]) -> Hashable:
+    """What two slices have alike that one session can run."""
+    piece = part.piece
+    kinds = ((feeds[name].dtype, feeds[name].shape) for name in piece.inputs)
+    return (piece.inputs, piece.outputs, *kinds)

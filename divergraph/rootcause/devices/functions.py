@@ -126,9 +126,8 @@ def _approximation(
             continue
         errors = sizes if formula is None else [0.0, *sizes]
         tried = [Approximation(size, formula) for size in errors]
-        smallest_that_fits = bisect_left(tried, True, key=fits)  # larger errors explain more
-        if smallest_that_fits < len(tried):
-            return {kind: tried[smallest_that_fits]}
+        if fits(tried[-1]):  # larger errors explain more
+            return {kind: tried[bisect_left(tried, True, hi=len(tried) - 1, key=fits)]}
     return {}
 
 
