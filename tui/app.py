@@ -9,17 +9,16 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on, work
+from textual import on
 from textual._compositor import CompositorUpdate
 from textual.app import App
 from textual.events import Event, Key, Resize
-from textual.message import Message
 from textual.widget import Widget
 from textual.worker import Worker, WorkerState
 
 from divergraph.jobs.background.shelf import JobShelf, store_key
 from divergraph.text.printable import printable
-from graphstore.errors import DivergraphError, InputError
+from graphstore.errors import InputError
 from graphstore.open_store import open_existing
 from graphstore.private_folder import private_folder
 from tui.address import ScreenAddress, parse_address
@@ -28,7 +27,7 @@ from tui.jobs.served import jobs_of
 from tui.jobs.watched import WatchedJobs
 from tui.keys import KeyScope, bindings, remapped
 from tui.leaving import run_app
-from tui.messages import Failed, OpenFilter, OpenOp, OpenTarget
+from tui.messages import Failed, OpenFilter, OpenOp, OpenTarget, ask
 from tui.screens.base import ViewScreen
 from tui.screens.overview import OverviewScreen
 from tui.screens.palette import PaletteProvider
@@ -86,13 +85,6 @@ class DivergraphApp(JobFollower):
     DEFAULT_MODE = "runs"
     COMMANDS: ClassVar = {PaletteProvider}
     COMMAND_PALETTE_BINDING = "ctrl+p"
-
-    class Started(Message):
-        """The store said where to start."""
-
-        def __init__(self, address: ScreenAddress | None, *, empty: bool) -> None:
-            super().__init__()
-            self.address, self.empty = address, empty
 
     next_store = ""
     """The store to open once this one was left; empty to leave for good."""
@@ -161,27 +153,25 @@ class DivergraphApp(JobFollower):
         self.session.close()
         self.watched.close()
 
-    @work(thread=True, group="start", exit_on_error=False)
     def _find_start(self) -> None:
-        try:
+        def find() -> tuple[ScreenAddress | None, bool]:
             address = start_address(self.session, self._start)
-            empty = address is None and not any(self.session.targets())
-            self.post_message(self.Started(address, empty=empty))
-        except DivergraphError as error:
-            self.call_from_thread(self.screen.post_message, Failed(error))
+            return address, address is None and not any(self.session.targets())
+
+        async def start(place: tuple[ScreenAddress | None, bool]) -> None:
+            address, is_empty = place
+            if address is None:
+                await self._show(ScreenAddress(""), "start" if is_empty else "runs")
+            else:
+                self.go(address)
+
+        ask(self, "start", find, start, lambda error: self.screen.post_message(Failed(error)))
 
     @on(Worker.StateChanged)
     def _start_ended(self, event: Worker.StateChanged) -> None:
         error = event.worker.error if event.worker.group == "start" else None
         if event.state is WorkerState.ERROR and error is not None:
             self.screen.post_message(Failed(unexpected(error, self.settings.state_dir)))
-
-    @on(Started)
-    async def _started(self, event: Started) -> None:
-        if event.address is None:
-            await self._show(ScreenAddress(""), "start" if event.empty else "runs")
-        else:
-            self.go(event.address)
 
     def exit(
         self, result: None = None, return_code: int = 0, message: RenderableType | None = None
@@ -315,19 +305,19 @@ class DivergraphApp(JobFollower):
         self.push_screen(form, self._try_store)
 
     def _try_store(self, url: str | None) -> None:
-        if url is not None:
-            self._open_store(url)
+        if url is None:
+            return
 
-    @work(thread=True, exclusive=True, group="other-store", exit_on_error=False)
-    def _open_store(self, url: str) -> None:
-        try:
+        def look() -> str:
             with open_existing(url) as store:
                 store.graphs()  # a server is asked nothing before
-        except DivergraphError as error:
-            self.call_from_thread(self.notify, str(error), severity="error")
-        else:
+            return url
+
+        def opened(url: str) -> None:
             self.next_store = url
-            self.call_from_thread(self.exit)
+            self.exit()
+
+        ask(self, "other-store", look, opened)
 
     def action_redraw(self) -> None:
         """Write the whole screen anew: something else wrote to the terminal."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from textual import on, work
-from textual.message import Message
+from textual import work
 
 from graphstore.errors import DivergraphError
 from tui.address import ScreenAddress
 from tui.jobs.job_words import ending
 from tui.jobs.watched import JobLook
+from tui.messages import ask
 from tui.owner import Owner
 from tui.screens.job_actions import JobActions
 from tui.style.themed_app import ThemedApp
@@ -23,32 +23,6 @@ _SECONDS = 0.5
 class JobFollower(ThemedApp, Owner):
     """An app that knows the jobs of its store."""
 
-    class Looked(Message):
-        """The jobs as they are now."""
-
-        def __init__(self, looks: tuple[JobLook, ...], trouble: str) -> None:
-            super().__init__()
-            self.looks, self.trouble = looks, trouble
-
-        def can_replace(self, message: Message) -> bool:
-            """True for an older one."""
-            return isinstance(message, JobFollower.Looked)
-
-    class JobStarted(Message):
-        """The job of this id runs, or could not be started, for which there is a sentence."""
-
-        def __init__(self, id: str, trouble: str = "", *, here: bool = False) -> None:  # noqa: A002 - its name
-            super().__init__()
-            self.id, self.trouble, self.here = id, trouble, here
-
-    class Renewed(Message):
-        """Jobs have written these runs and graphs, perhaps with *other_ops*; nothing older is
-        kept of them."""
-
-        def __init__(self, names: Collection[str], *, other_ops: bool) -> None:
-            super().__init__()
-            self.names, self.other_ops = names, other_ops
-
     def follow_jobs(self) -> None:
         """Look now, and again and again while there is something to see."""
         self.look_at_jobs()
@@ -60,20 +34,15 @@ class JobFollower(ThemedApp, Owner):
 
     def look_at_jobs(self) -> None:
         """See soon what the jobs do."""
-        self._look_at_jobs()
+        ask(self, "jobs", self.watched.look, self._looked)
 
-    @work(thread=True, exclusive=True, group="jobs", exit_on_error=False)
-    def _look_at_jobs(self) -> None:
-        looks = self.watched.look()
-        self.post_message(self.Looked(looks, self.watched.trouble))
-
-    @on(Looked)
-    def _looked(self, event: Looked) -> None:
-        self._tell_trouble(event.trouble)
+    def _looked(self, looks: tuple[JobLook, ...]) -> None:
+        """Know the jobs as they are now."""
+        self._tell_trouble(self.watched.trouble)
         ran = {look.job.id for look in self.looks if look.runs}
-        if event.looks != self.looks:
-            self.looks = event.looks
-        ended = [look for look in event.looks if look.job.id in ran and not look.runs]
+        if looks != self.looks:
+            self.looks = looks
+        ended = [look for look in looks if look.job.id in ran and not look.runs]
         for look in ended:
             self.notify(f"{look.command}: {ending(look)}", timeout=10)
         if names := {name for look in ended for name in look.written}:
@@ -88,17 +57,19 @@ class JobFollower(ThemedApp, Owner):
             self.notify("the server answers again")
         self.job_trouble = trouble
 
-    @work(thread=True, group="renew", exit_on_error=False)
     def _forget_old(self, names: Collection[str], *, other_ops: bool) -> None:
-        for name in names:
-            self.session.renewed(name)  # waits for a question that is being answered
-        self.post_message(self.Renewed(names, other_ops=other_ops))
+        """Keep nothing older of what jobs have written, perhaps with *other_ops*."""
 
-    @on(Renewed)
-    def _renewed(self, event: Renewed) -> None:
-        screen = self.screen_stack[0]  # below any window
-        if isinstance(screen, JobActions):
-            screen.jobs_made(event.names, other_ops=event.other_ops)
+        def forget() -> None:
+            for name in names:
+                self.session.renewed(name)  # waits for a question that is being answered
+
+        def renewed(_: None) -> None:
+            screen = self.screen_stack[0]  # below any window
+            if isinstance(screen, JobActions):
+                screen.jobs_made(names, other_ops=other_ops)
+
+        ask(self, "renew", forget, renewed, exclusive=False)
 
     def start_job(self, words: Sequence[str], *, here: bool = False) -> None:
         """Start a command as a process, and show it in the view of jobs, or *here* only."""
@@ -112,19 +83,18 @@ class JobFollower(ThemedApp, Owner):
         try:
             name = self.watched.start(words)
         except (DivergraphError, OSError) as error:
-            self.post_message(self.JobStarted("", str(error)))
+            self.call_later(self._job_not_started, str(error))
         else:
-            self.post_message(self.JobStarted(name, here=here))
+            self.call_later(self._job_started, name, here)
 
-    @on(JobStarted)
-    def _job_started(self, event: JobStarted) -> None:
-        if event.trouble:
-            self.notify(f"not started: {event.trouble}", severity="error")
-            if isinstance(screen := self.screen_stack[0], JobActions):
-                screen.job_not_started()
-            return
-        self.fresh_job = event.id
+    def _job_not_started(self, trouble: str) -> None:
+        self.notify(f"not started: {trouble}", severity="error")
+        if isinstance(screen := self.screen_stack[0], JobActions):
+            screen.job_not_started()
+
+    def _job_started(self, name: str, here: bool) -> None:
+        self.fresh_job = name
         self.look_at_jobs()
-        if self.current_mode != "jobs" and not event.here:
+        if self.current_mode != "jobs" and not here:
             session = self.session
             self.go(ScreenAddress(session.target, session.kind, view="jobs"))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from textual import on, work
-from textual.message import Message
+from textual import on
 
-from graphstore.errors import DivergraphError
 from graphstore.filter.fields import Operator
 from graphstore.filter.terms import OpFilter, Pattern, Term
-from tui.messages import OpenFilter, OpenOp
+from tui.messages import OpenFilter, OpenOp, ask
 from tui.render.answer_rows import AnswerRows
 from tui.screens.rows_to_file import RowsToFile
 from tui.style import words as wording
@@ -25,13 +24,6 @@ _MOST = 200
 
 class AnswerActions(RowsToFile):
     """A view with the list ``#answer``."""
-
-    class Found(Message):
-        """Which texts of the answer are device ops, or became some by their lineage."""
-
-        def __init__(self, ops: tuple[str, ...], *, one: bool) -> None:
-            super().__init__()
-            self.ops, self.one = ops, one
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,33 +50,29 @@ class AnswerActions(RowsToFile):
     @on(RowList.Opened, "#answer")
     def _open_row(self, event: RowList.Opened) -> None:
         row = self._rows()[event.index]
-        column = event.rows.column
-        self._look_up(texts_of([(row[column], *row)]), one=True)
+        names = texts_of([(row[event.rows.column], *row)])
+        self._look_up(names, lambda ops: self.post_message(OpenOp(ops[0])))
 
     def action_filter_ops(self) -> None:
         """List the ops of the answer."""
         if self.allowed("answer.filter"):
-            self._look_up(texts_of(self._rows()), one=False)
+            self._look_up(texts_of(self._rows()), self._list_ops)
 
-    @work(thread=True, exclusive=True, group="look-up", exit_on_error=False, description="look-up")
-    def _look_up(self, names: list[str], *, one: bool) -> None:
-        try:
-            ops = self.owner.session.device_ops(names)
-        except DivergraphError as error:
-            self.notify(str(error), severity="error")
-        else:
-            self.post_message(self.Found(ops, one=one))
+    def _look_up(self, names: list[str], then: Callable[[tuple[str, ...]], object]) -> None:
+        """Find the device ops among *names*, or those that names became by their lineage."""
 
-    @on(Found)
-    def _found(self, event: Found) -> None:
-        if not event.ops:
-            self.notify("no op of the device in it", severity="warning")
-        elif event.one:
-            self.post_message(OpenOp(event.ops[0]))
-        else:
-            if len(event.ops) > _MOST:
-                self.notify(f"the first {_MOST} of {wording.count(len(event.ops), 'op')}")
-            self.post_message(OpenFilter(filter_of(event.ops[:_MOST])))
+        def found(ops: tuple[str, ...]) -> None:
+            if ops:
+                then(ops)
+            else:
+                self.notify("no op of the device in it", severity="warning")
+
+        ask(self, "look-up", lambda: self.owner.session.device_ops(names), found)
+
+    def _list_ops(self, ops: tuple[str, ...]) -> None:
+        if len(ops) > _MOST:
+            self.notify(f"the first {_MOST} of {wording.count(len(ops), 'op')}")
+        self.post_message(OpenFilter(filter_of(ops[:_MOST])))
 
     def action_export(self) -> None:
         """Write the answer as CSV."""

@@ -6,20 +6,18 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Static
 from textual.worker import Worker, WorkerState
 
 from divergraph.text.printable import printable
-from graphstore.errors import DivergraphError
 from graphstore.model import Side
 from tui.address import ScreenAddress
 from tui.keys import BY_ID, Key, KeyScope, bindings
-from tui.messages import Failed
+from tui.messages import Answer, Failed, ask
 from tui.render.part_marks import Marks
 from tui.screens.job_actions import JobActions
 from tui.style import theme
@@ -48,9 +46,6 @@ class ViewScreen(JobActions):
     BINDINGS = bindings(KeyScope.EVERYWHERE)
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-tiny"), (22, "-short"), (30, "-tall")]  # noqa: RUF012
-
-    class Reopened(Message):
-        """The store was opened anew."""
 
     VIEW: ClassVar[str] = ""
     CRUMB: ClassVar[str] = ""
@@ -178,12 +173,12 @@ class ViewScreen(JobActions):
             self.notify(f"{BY_ID[key_id].help}: {why}", severity="warning")
         return why is None
 
-    def answer(self, ask: Callable[[], None]) -> None:
-        """Run *ask* (in a thread); trouble the user can meet becomes a screen."""
-        try:
-            ask()
-        except DivergraphError as error:
-            self.post_message(Failed(error))
+    def ask(
+        self, group: str, question: Callable[[], Answer], then: Callable[[Answer], object]
+    ) -> None:
+        """Answer *question* in a thread and give the answer to *then*; trouble the user can meet
+        becomes a screen."""
+        ask(self, group, question, then, lambda error: self.post_message(Failed(error)))
 
     @on(Worker.StateChanged)
     def _worker_ended(self, event: Worker.StateChanged) -> None:
@@ -221,15 +216,12 @@ class ViewScreen(JobActions):
         if not self._filled:
             self._at = ""
 
-    @work(thread=True, exclusive=True, group="retry", exit_on_error=False)
     def action_retry(self) -> None:
         """Open the store anew and ask again."""
         if self.has_class("-failed") or self.has_class("-troubled"):
-            self.owner.session.reopen()
-            self.post_message(self.Reopened())
+            self.ask("retry", self.owner.session.reopen, self._ask_again)
 
-    @on(Reopened)
-    def _ask_again(self) -> None:
+    def _ask_again(self, _: None) -> None:
         address, self._at = self.address(), ""
         self.show_address(address)
 

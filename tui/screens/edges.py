@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from textual import on, work
-from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
 
 from divergraph.text.words import shape_text
-from graphstore.errors import DivergraphError
+from tui.messages import ask
 from tui.owner import Owner
 from tui.screens.windows.neighbourhood import NeighbourhoodOverlay
 from tui.screens.windows.overlays import Overlay
@@ -40,13 +37,6 @@ class Neighbour:
 class EdgeActions(Screen[None]):
     """A view with an op under its cursor."""
 
-    class Neighbours(Message):
-        """The ops before or behind *op*."""
-
-        def __init__(self, op: str, found: Sequence[Neighbour], *, before: bool) -> None:
-            super().__init__()
-            self.op, self.found, self.before = op, found, before
-
     @property
     def owner(self) -> Owner:
         """The app, with its session and settings."""
@@ -58,9 +48,13 @@ class EdgeActions(Screen[None]):
 
     def action_edge(self, direction: int) -> None:
         """Go to what makes an input (-1) or reads an output (1) of the op under the cursor."""
-        op = self.current_op()
+        op, before = self.current_op(), direction < 0
+
+        def go(detail: OpDetail) -> None:
+            self.go_along(op, neighbours(detail, before=before), before=before)
+
         if op:
-            self._ask_edges(op, before=direction < 0)
+            ask(self, "edges", lambda: self.owner.session.detail(op), go)
         else:
             self.notify("no op is chosen here", severity="warning")
 
@@ -73,27 +67,18 @@ class EdgeActions(Screen[None]):
         else:
             self.notify("no op is chosen here", severity="warning")
 
-    @work(thread=True, exclusive=True, group="edges", exit_on_error=False, description="edges")
-    def _ask_edges(self, op: str, *, before: bool) -> None:
-        try:
-            detail = self.owner.session.detail(op)
-        except DivergraphError as error:
-            self.notify(str(error), severity="error")
-        else:
-            self.post_message(self.Neighbours(op, neighbours(detail, before=before), before=before))
-
-    @on(Neighbours)
-    def _go_along(self, event: Neighbours) -> None:
-        ops = list(dict.fromkeys(neighbour.op for neighbour in event.found))
+    def go_along(self, op: str, found: Sequence[Neighbour], *, before: bool) -> None:
+        """Go to the op of *found* before or behind *op*; of several one is chosen."""
+        ops = list(dict.fromkeys(neighbour.op for neighbour in found))
         if not ops:
-            what = "makes its inputs" if event.before else "reads its outputs"
+            what = "makes its inputs" if before else "reads its outputs"
             self.notify(f"no op {what}", severity="warning")
         elif len(ops) == 1:
             self.show_neighbour(ops[0])
         else:
-            title = f"{'Before' if event.before else 'Behind'} {event.op}"
-            overlay = EdgeOverlay(self.owner.settings.glyphs, title, event.found)
-            self.app.push_screen(overlay, partial(self._chosen))
+            title = f"{'Before' if before else 'Behind'} {op}"
+            overlay = EdgeOverlay(self.owner.settings.glyphs, title, found)
+            self.app.push_screen(overlay, self._chosen)
 
     def _chosen(self, op: str | None) -> None:
         if op is not None:

@@ -171,15 +171,18 @@ class JobsScreen(JobStarter):
         else:
             self.action_log_of_job()
 
-    @work(thread=True, exclusive=True, group="open", exit_on_error=False)
     def _open_target(self, name: str, kind: str) -> None:
         """Open what a job was about; a part may have been one of a graph, by its words a run's."""
-        from divergraph.ask.model_parts import is_graph
 
-        with suppress(DivergraphError):  # the view that is opened says what is wrong
-            if self.owner.session.asked(lambda store: is_graph(store, name)):
-                kind = "graph"
-        self.post_message(OpenTarget(name, kind))
+        def known_kind() -> str:
+            from divergraph.ask.model_parts import is_graph
+
+            with suppress(DivergraphError):  # the view that is opened says what is wrong
+                if self.owner.session.asked(lambda store: is_graph(store, name)):
+                    return "graph"
+            return kind
+
+        self.ask("open", known_kind, lambda kind: self.post_message(OpenTarget(name, kind)))
 
     def action_log_of_job(self) -> None:
         """Show what the job printed."""

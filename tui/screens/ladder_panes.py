@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from textual import events, on, work
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
-from textual.message import Message
-from textual.worker import get_current_worker
 
 from graphstore.model import Side
 from tui.address import ScreenAddress
@@ -38,27 +35,6 @@ class LadderPanes(ViewScreen):
 
     VIEW = "lineage"
     CRUMB = "Lineage"
-
-    class Loaded(Message):
-        """Both graphs are there."""
-
-        def __init__(self, ladders: Ladders, op: str, side: Side) -> None:
-            super().__init__()
-            self.ladders, self.op, self.side = ladders, op, side
-
-    class Folded(Message):
-        """The rows as they are to be folded; the cursor goes to *op* of *side*."""
-
-        def __init__(self, steps: Mapping[Side, LadderSteps], op: str, side: Side) -> None:
-            super().__init__()
-            self.steps, self.op, self.side = steps, op, side
-
-    class Detailed(Message):
-        """The tensors of a device op."""
-
-        def __init__(self, detail: OpDetail) -> None:
-            super().__init__()
-            self.detail = detail
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +77,10 @@ class LadderPanes(ViewScreen):
         self._folding = dict.fromkeys(_PANES, Folding())
         for side in _PANES:
             self._pane(side).show(FixedRows(()), empty="loading")
-        self._ask(*self._wanted(address))
+        op, side = self._wanted(address)
+        self.ask(
+            "ladders", self.owner.session.ladders, lambda ladders: self._got(ladders, op, side)
+        )
 
     def restore(self, address: ScreenAddress) -> None:
         """Go to another op of the same graphs."""
@@ -116,45 +95,34 @@ class LadderPanes(ViewScreen):
         side = Side.GOLDEN if address.side == Side.GOLDEN else Side.DEVICE
         return address.op or session.last_op or session.origin_from(-1, 0) or "", side
 
-    @work(thread=True, exclusive=True, group="ladders", exit_on_error=False)
-    def _ask(self, op: str, side: Side) -> None:
-        worker, session = get_current_worker(), self.owner.session
-
-        def ask() -> None:
-            ladders = session.ladders()
-            if not worker.is_cancelled:
-                self.post_message(self.Loaded(ladders, op, side))
-
-        self.answer(ask)
-
-    @on(Loaded)
-    def _got(self, event: Loaded) -> None:
-        self._ladders = event.ladders
+    def _got(self, ladders: Ladders, op: str, side: Side) -> None:
+        self._ladders = ladders
         self.filled()
-        self._fold(event.op, event.side)
+        self._fold(op, side)
 
-    @work(thread=True, exclusive=True, group="fold", exit_on_error=False)
     def _fold(self, op: str, side: Side) -> None:
         """Work out the rows of both graphs; with a million ops that takes seconds."""
-        worker, ladders, glyphs = get_current_worker(), self._ladders, self.owner.settings.glyphs
+        ladders, glyphs = self._ladders, self.owner.settings.glyphs
         assert ladders is not None
-        before, steps = self._steps, {}
-        for ladder_side, folding in self._folding.items():
-            same = ladder_side in before and before[ladder_side].folding == folding
-            steps[ladder_side] = (
-                before[ladder_side] if same else LadderSteps(ladders, ladder_side, folding, glyphs)
-            )
-        if not worker.is_cancelled:
-            self.post_message(self.Folded(steps, op, side))
+        before, foldings = self._steps, dict(self._folding)
 
-    @on(Folded)
-    def _folded(self, event: Folded) -> None:
-        self._steps = dict(event.steps)
-        numbers = self._steps[event.side].ladder.number
-        op = event.op if event.op in numbers else next(iter(numbers), "")
-        self._side, self._op = event.side, op
+        def steps_of(side: Side, folding: Folding) -> LadderSteps:
+            same = side in before and before[side].folding == folding
+            return before[side] if same else LadderSteps(ladders, side, folding, glyphs)
+
+        self.ask(
+            "fold",
+            lambda: {side: steps_of(side, folding) for side, folding in foldings.items()},
+            lambda steps: self._folded(steps, op, side),
+        )
+
+    def _folded(self, steps: dict[Side, LadderSteps], op: str, side: Side) -> None:
+        """Show the rows as they are to be folded, with the cursor on *op* of *side*."""
+        self._steps = steps
+        numbers = steps[side].ladder.number
+        self._side, self._op = side, op if op in numbers else next(iter(numbers), "")
         self.owner.session.jumps.update(self.address())
-        self.set_focus(self._pane(event.side))  # at once, or the other list would still answer
+        self.set_focus(self._pane(side))  # at once, or the other list would still answer
         self._draw()
 
     def _draw(self) -> None:
@@ -261,22 +229,10 @@ class LadderPanes(ViewScreen):
     def _rested(self, op: str) -> None:
         if op == self._awaited:
             self._awaited = ""
-            self._ask_detail(op)
+            self.ask("link", lambda: self.owner.session.detail(op), self._show_detail)
 
-    @work(thread=True, exclusive=True, group="link", exit_on_error=False)
-    def _ask_detail(self, op: str) -> None:
-        worker, session = get_current_worker(), self.owner.session
-
-        def ask() -> None:
-            detail = session.detail(op)
-            if not worker.is_cancelled:
-                self.post_message(self.Detailed(detail))
-
-        self.answer(ask)
-
-    @on(Detailed)
-    def _show_detail(self, event: Detailed) -> None:
-        self._detail = event.detail
+    def _show_detail(self, detail: OpDetail) -> None:
+        self._detail = detail
         self._show_link()
 
     def _go_to(self, side: Side, op: str) -> None:

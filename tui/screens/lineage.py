@@ -101,7 +101,7 @@ class LineageScreen(LadderPanes):
             self._ladders.original.number[self._op], before=before
         )
         neighbours = [Neighbour(op, "", "", "") for op in neighbour_ops]
-        self.post_message(self.Neighbours(self._op, neighbours, before=before))
+        self.go_along(self._op, neighbours, before=before)
 
     def action_open_filter(self) -> None:
         """Search a name in both graphs."""

@@ -6,13 +6,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from textual import on, work
 from textual.content import Content
-from textual.message import Message
-from textual.worker import get_current_worker
 
 from divergraph.text.printable import printable
-from graphstore.errors import DivergraphError
+from tui.messages import ask
 from tui.render import detail_text
 from tui.screens.base import ViewScreen
 from tui.screens.windows.line_form import LineForm
@@ -28,14 +25,6 @@ _SOON = 0.15
 
 class DetailScreen(ViewScreen):
     """A view with the facts and the metrics of one op, and a window with all of it."""
-
-    class Detailed(Message):
-        """The detail of an op; ``whole`` opens it as a window."""
-
-        def __init__(self, detail: OpDetail, *, whole: bool) -> None:
-            super().__init__()
-            self.detail = detail
-            self.whole = whole
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +44,11 @@ class DetailScreen(ViewScreen):
         meanwhile."""
         self._awaited = op
         self.set_timer(_SOON, self._show_waiting)
-        self._ask_detail(op, whole=whole)
+        self.ask(
+            "detail",
+            lambda: self.owner.session.detail(op),
+            lambda detail: self._show_detail(detail, whole=whole),
+        )
 
     def _show_waiting(self) -> None:
         op_id = "" if self._detail is None else self._detail.row.id
@@ -66,24 +59,13 @@ class DetailScreen(ViewScreen):
             facts.name_pane(name)
             facts.show(lambda _: Content("loading"))
 
-    @work(thread=True, exclusive=True, group="detail", exit_on_error=False)
-    def _ask_detail(self, op: str, *, whole: bool) -> None:
-        worker, session = get_current_worker(), self.owner.session
-
-        def ask() -> None:
-            detail = session.detail(op)
-            if not worker.is_cancelled:
-                self.post_message(self.Detailed(detail, whole=whole))
-
-        self.answer(ask)
-
-    @on(Detailed)
-    def _show_detail(self, event: Detailed) -> None:
-        detail, glyphs = event.detail, self.owner.settings.glyphs
+    def _show_detail(self, detail: OpDetail, *, whole: bool) -> None:
+        """Show the detail of an op in the panes, and *whole* in a window, too."""
+        glyphs = self.owner.settings.glyphs
         if detail.row.id == self._awaited:
             self._awaited = ""
         self._detail = detail
-        if event.whole:
+        if whole:
             session = self.owner.session
             if session.kind == "run":
                 session.note("lineage", session.target, detail.row.id)
@@ -104,21 +86,15 @@ class DetailScreen(ViewScreen):
         op = self._detail.row.id
         title, hint = f"Note on {printable(op)}", "for every run of the model"
         form = LineForm(self.owner.settings.glyphs, title, note=hint)
-        self.app.push_screen(form, partial(self._note_said, op))
+        session = self.owner.session
 
-    def _note_said(self, op: str, text: str | None) -> None:
-        if text is not None:
-            self.owner.session.note("note", "add", self.owner.session.target, op, text)
-            self._keep_note(op, text)
+        def keep(text: str | None) -> None:
+            if text is not None:
+                session.note("note", "add", session.target, op, text)
+                kept = partial(session.add_note, op, text)
+                ask(self, "note", kept, lambda _: self.ask_detail(op, whole=False), exclusive=False)
 
-    @work(thread=True, group="note", exit_on_error=False)
-    def _keep_note(self, op: str, text: str) -> None:
-        try:
-            self.owner.session.add_note(op, text)
-        except DivergraphError as error:
-            self.notify(printable(str(error)), severity="error", markup=False)
-        else:
-            self.app.call_from_thread(self.ask_detail, op, whole=False)
+        self.app.push_screen(form, keep)
 
     def _facts(self, width: int) -> Content:
         assert self._detail is not None

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
-from textual.message import Message
 from textual.timer import Timer
 from textual.worker import get_current_worker
 
@@ -62,22 +61,6 @@ class OpsScreen(RowsToFile, DetailScreen):
         "quit",
         "help",
     )
-
-    class Loaded(Message):
-        """The ops of the target are there."""
-
-        def __init__(self, ops: OpList, limits: Mapping[str, float]) -> None:
-            super().__init__()
-            self.ops = ops
-            self.limits = limits
-
-    class Arranged(Message):
-        """The filtered ops in order; ``cursor`` is the op to stand on."""
-
-        def __init__(self, table: OpTable, cursor: str) -> None:
-            super().__init__()
-            self.table = table
-            self.cursor = cursor
 
     def __init__(self) -> None:
         super().__init__()
@@ -151,22 +134,18 @@ class OpsScreen(RowsToFile, DetailScreen):
     def _usual(self) -> Order:
         return IN_RUN if self.owner.session.kind == "run" else IN_GRAPH
 
-    @work(thread=True, exclusive=True, group="rows", exit_on_error=False)
     def _ask(self) -> None:
-        worker, session = get_current_worker(), self.owner.session
+        session, marked = self.owner.session, self._marked
         glyphs, in_run = self.owner.settings.glyphs, session.kind == "run"
 
-        def ask() -> None:
+        def load() -> tuple[OpList, Mapping[str, float]]:
             limits = session.overview().run.thresholds if in_run else {}
-            ops = OpList(session.rows(), glyphs, in_run=in_run, marked=self._marked)
-            if not worker.is_cancelled:
-                self.post_message(self.Loaded(ops, limits))
+            return OpList(session.rows(), glyphs, in_run=in_run, marked=marked), limits
 
-        self.answer(ask)
+        self.ask("rows", load, self._got_rows)
 
-    @on(Loaded)
-    def _got_rows(self, event: Loaded) -> None:
-        self._ops, self._limits = event.ops, event.limits
+    def _got_rows(self, ops_and_limits: tuple[OpList, Mapping[str, float]]) -> None:
+        self._ops, self._limits = ops_and_limits
         self.filled()
         self._arrange()
         self.query_one(KeyLine).draw()
@@ -228,32 +207,31 @@ class OpsScreen(RowsToFile, DetailScreen):
         row = self._row()
         first = self.owner.session.origin_from(-1, 0) or ""
         self._goal = self._goal or (self._last_op or first if row is None else row.id)
-        self._filter_and_sort(self._ops, self._wanted, self._order, self._goal)
+        ops, wanted, order, goal = self._ops, self._wanted, self._order, self._goal
 
-    @work(thread=True, exclusive=True, group="arrange", exit_on_error=False, description="arrange")
-    def _filter_and_sort(
-        self, ops: OpList, wanted: OpFilter | None, order: Order, goal: str
-    ) -> None:
-        worker = get_current_worker()
-        if wanted is not None and not self.owner.session.read_attributes(ops.ops, wanted):
-            return  # another target is shown by now
-        table = ops.table(wanted, order, lambda: worker.is_cancelled)
-        if table is not None and not worker.is_cancelled:
-            self.post_message(self.Arranged(table, goal))
+        def arrange() -> OpTable | None:
+            worker = get_current_worker()
+            if wanted is not None and not self.owner.session.read_attributes(ops.ops, wanted):
+                return None  # another target is shown by now
+            return ops.table(wanted, order, lambda: worker.is_cancelled)
 
-    @on(Arranged)
-    def _show(self, event: Arranged) -> None:
-        self._table = event.table
+        self.ask("arrange", arrange, lambda table: self._show(table, goal))
+
+    def _show(self, table: OpTable | None, goal: str) -> None:
+        """Show the filtered ops in order, with the cursor on *goal*."""
+        if table is None:
+            return
+        self._table = table
         listed = self.query_one("#ops", RowList)
-        at = event.table.index_of(event.cursor) if event.cursor else None
+        at = table.index_of(goal) if goal else None
         if at is None and self._asked_for and self._wanted is not None:
             self.notify(f"{self._asked_for} is filtered out; esc clears")
         self._goal = self._asked_for = ""
-        empty = "no op fits the filter; esc clears it" if len(event.table.ops) else "there is no op"
-        listed.show(event.table, cursor=at or 0, empty=empty)
+        empty = "no op fits the filter; esc clears it" if len(table.ops) else "there is no op"
+        listed.show(table, cursor=at or 0, empty=empty)
         falls = self._order.descending != (self._order.column in op_order.LARGEST_FIRST)
         listed.sort_shown(self._order.column, descending=falls)
-        fitting, all_rows = len(event.table), len(event.table.ops)
+        fitting, all_rows = len(table), len(table.ops)
         count = f"{wording.thousands(fitting)} of {wording.thousands(all_rows)}"
         sep = self.owner.settings.glyphs.separator
         words = order_words(self._order)

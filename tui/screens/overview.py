@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, VerticalScroll
-from textual.message import Message
-from textual.worker import get_current_worker
 
 from graphstore.filter import quoted
 from graphstore.model import Metric
@@ -58,29 +56,6 @@ class OverviewScreen(ViewScreen):
         "help",
     )
 
-    class Loaded(Message):
-        """The overview of a run is there."""
-
-        def __init__(self, overview: Overview, curve: CurveOps | None) -> None:
-            super().__init__()
-            self.overview = overview
-            self.curve = curve
-
-    class OtherCurve(Message):
-        """The ops by another metric are there."""
-
-        def __init__(self, curve: CurveOps, chosen: Mapping[ChartField, str]) -> None:
-            super().__init__()
-            self.curve = curve
-            self.chosen = chosen
-
-    class Advised(Message):
-        """The advice on the run is there."""
-
-        def __init__(self, advice: Advice) -> None:
-            super().__init__()
-            self.advice = advice
-
     def __init__(self) -> None:
         super().__init__()
         self._overview: Overview | None = None
@@ -122,41 +97,38 @@ class OverviewScreen(ViewScreen):
         self._advice, self._drawn_only = None, {}
         self._ask()
 
-    @work(thread=True, exclusive=True, group="overview", exit_on_error=False)
     def _ask(self) -> None:
-        worker = get_current_worker()
+        """The verdict first, then all, then what to do about it."""
+        session = self.owner.session
 
-        def ask() -> None:
-            if self.owner.session.known_overview() is None:
-                first = self.owner.session.first_look()
-                if not worker.is_cancelled:
-                    self.post_message(self.Loaded(first, None))
-            overview = self.owner.session.overview()
-            curve = metric_ops(self.owner.session.curve(Metric.COSINE_SIMILARITY.value))
-            if not worker.is_cancelled:
-                self.post_message(self.Loaded(overview, curve))
-            if overview.device_ops <= _ADVISED and not worker.is_cancelled:
-                self.post_message(self.Advised(self.owner.session.advice()))
+        def load() -> tuple[Overview, CurveOps]:
+            if session.known_overview() is None:
+                self.call_later(self._show, session.first_look(), None)
+            return session.overview(), metric_ops(session.curve(Metric.COSINE_SIMILARITY.value))
 
-        self.answer(ask)
+        def loaded(answer: tuple[Overview, CurveOps]) -> None:
+            self._show(*answer)
+            if answer[0].device_ops <= _ADVISED:
+                self.ask("advice", session.advice, self._show_advice)
+
+        self.ask("overview", load, loaded)
 
     def same_query(self) -> tuple[str, str]:
         """The origins by the store's own words."""
         return "first_diverging", ""
 
-    @on(Loaded)
-    def _show(self, event: Loaded) -> None:
-        overview, glyphs = event.overview, self.owner.settings.glyphs
+    def _show(self, overview: Overview, curve: CurveOps | None) -> None:
+        glyphs = self.owner.settings.glyphs
         self._overview = overview
         self._show_origins(overview)
         self._show_verdict()
         self.query_one("#status", StatusLine).show(
             lambda width: overview_text.status(overview, glyphs, width)
         )
-        if event.curve is None:  # the rest is still to come
+        if curve is None:  # the rest is still to come
             return
         self.filled()
-        self.query_one(Curve).show(event.curve)
+        self.query_one(Curve).show(curve)
         self._modules = [module.name for module in overview.modules]
         modules = self.query_one("#modules", RowList)
         modules.show(overview_rows.modules(overview, glyphs), empty="names have no name spaces")
@@ -165,9 +137,8 @@ class OverviewScreen(ViewScreen):
         reasons.show(overview_rows.reasons(overview), empty="every tensor was compared")
         self.query_one(KeyLine).draw()
 
-    @on(Advised)
-    def _show_advice(self, event: Advised) -> None:
-        self._advice = event.advice
+    def _show_advice(self, advice: Advice) -> None:
+        self._advice = advice
         self._show_verdict()
 
     def _show_verdict(self) -> None:
@@ -205,40 +176,28 @@ class OverviewScreen(ViewScreen):
 
     @on(Curve.OtherMetric)
     def _ask_for_metric(self, event: Curve.OtherMetric) -> None:
-        self._ask_curve(event.shown, event.places)
-
-    @work(thread=True, exclusive=True, group="curve", exit_on_error=False)
-    def _ask_curve(self, shown: str, places: int) -> None:
-        worker = get_current_worker()
-
-        def ask() -> None:
-            where = chart_filter(self._drawn_only)
-            curve = self.owner.session.next_curve(shown, places, where)
-            if not worker.is_cancelled:
-                self.post_message(self.OtherCurve(metric_ops(curve, where), self._drawn_only))
-
-        self.answer(ask)
+        session, chosen = self.owner.session, self._drawn_only
+        where = chart_filter(chosen)
+        self.ask(
+            "curve",
+            lambda: metric_ops(session.next_curve(event.shown, event.places, where), where),
+            lambda curve: self._show_curve((curve, chosen)),
+        )
 
     @on(Curve.Narrowed)
     def _ask_for_ops(self, event: Curve.Narrowed) -> None:
-        self._ask_narrowed(event.metric, event.field)
+        session, chosen_before = self.owner.session, self._drawn_only
 
-    @work(thread=True, exclusive=True, group="curve", exit_on_error=False)
-    def _ask_narrowed(self, metric: str, field: ChartField) -> None:
-        worker = get_current_worker()
+        def narrow() -> tuple[CurveOps, Mapping[ChartField, str]]:
+            curve, chosen = session.narrowed_curve(event.metric, event.field, chosen_before)
+            return metric_ops(curve, chart_filter(chosen)), chosen
 
-        def ask() -> None:
-            curve, chosen = self.owner.session.narrowed_curve(metric, field, self._drawn_only)
-            if not worker.is_cancelled:
-                ops = metric_ops(curve, chart_filter(chosen))
-                self.post_message(self.OtherCurve(ops, chosen))
+        self.ask("curve", narrow, self._show_curve)
 
-        self.answer(ask)
-
-    @on(OtherCurve)
-    def _show_curve(self, event: OtherCurve) -> None:
-        self._drawn_only = event.chosen
-        self.query_one(Curve).show(event.curve)
+    def _show_curve(self, narrowed: tuple[CurveOps, Mapping[ChartField, str]]) -> None:
+        """Show the ops by a metric, of those that were chosen."""
+        curve, self._drawn_only = narrowed
+        self.query_one(Curve).show(curve)
 
     @on(Curve.Beyond)
     def _list_beyond(self, event: Curve.Beyond) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import shlex
 import zipfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from textual import on, work
+from textual import work
 from textual.content import Content
-from textual.message import Message
 
 from divergraph.text.printable import printable
 from graphstore.errors import DivergraphError
@@ -41,20 +41,6 @@ _BUSY = {
 
 class PartJobs(JobStarter):
     """A view with a chosen part; one job about it at a time, told in its status line."""
-
-    class Grown(Message):
-        """A part with fewer bytes going in, or None."""
-
-        def __init__(self, found: Suggestion | None, chooser: PartChooser) -> None:
-            super().__init__()
-            self.found, self.chooser = found, chooser
-
-    class Fetched(Message):
-        """What a server wrote is here, or why not."""
-
-        def __init__(self, said: str, *, good: bool) -> None:
-            super().__init__()
-            self.said, self.good = said, good
 
     def __init__(self) -> None:
         super().__init__()
@@ -213,14 +199,14 @@ class PartJobs(JobStarter):
             text, good = f"written to {self.owner.watched.fetch(look.job, folder)}", True
         except (DivergraphError, OSError, zipfile.BadZipFile) as error:
             text, good = f"not fetched: {error}", False
-        self.post_message(self.Fetched(text, good=good))
+        self.call_later(self._fetched, text, good=good)
 
-    @on(Fetched)
-    def _fetched(self, event: Fetched) -> None:
+    def _fetched(self, text: str, *, good: bool) -> None:
+        """What a server wrote is here, or why not."""
         glyphs = self.owner.settings.glyphs
-        text = f"{glyphs.good if event.good else glyphs.bad} {event.said}"
-        self._end(text, good=event.good)
-        self.notify(text, severity="information" if event.good else "error", timeout=10)
+        text = f"{glyphs.good if good else glyphs.bad} {text}"
+        self._end(text, good=good)
+        self.notify(text, severity="information" if good else "error", timeout=10)
 
     def job_not_started(self) -> None:
         """There is nothing to follow."""
@@ -238,18 +224,18 @@ class PartJobs(JobStarter):
 
     def action_smallest(self) -> None:
         """Start the part where the fewest bytes go in."""
-        part = self._answer.selection
-        if self.allowed("part.smallest") and self._chooser is not None and part is not None:
+        part, chooser = self._answer.selection, self._chooser
+        if self.allowed("part.smallest") and chooser is not None and part is not None:
             self._begin("a cut is being searched", "searching where the fewest bytes go in")
-            self._cut(self._chooser, part)
+            self.ask(
+                "part-cut",
+                lambda: chooser.smallest(part),
+                lambda suggestion: self._grown(suggestion, chooser),
+            )
 
-    @work(thread=True, exclusive=True, group="part-cut", exit_on_error=False, description="cut")
-    def _cut(self, chooser: PartChooser, part: Selection) -> None:
-        self.post_message(self.Grown(chooser.smallest(part), chooser))
-
-    @on(Grown)
-    def _grown(self, event: Grown) -> None:
-        suggestion, glyphs = event.found, self.owner.settings.glyphs
+    def _grown(self, suggestion: Suggestion | None, chooser: PartChooser) -> None:
+        """Mark the part with fewer bytes going in, if there is one."""
+        glyphs = self.owner.settings.glyphs
         if suggestion is None:
             text = f"{glyphs.good} nowhere near do fewer bytes go in"
         else:
@@ -260,9 +246,9 @@ class PartJobs(JobStarter):
             text = f"{glyphs.good} {after} go in, not {before}; u goes back"
         self._end(text, good=True)
         self.notify(text, timeout=10)
-        if suggestion is not None and event.chooser is self._chooser and self.is_current:
+        if suggestion is not None and chooser is self._chooser and self.is_current:
             part = suggestion.selection
-            self._mark(event.chooser, part.starts, part.ends)
+            self._mark(chooser, part.starts, part.ends)
 
     def show_search(self, search: dict[str, Any] | None) -> None:
         """Know what the last search found (None: not asked); mark and show it if it just ended."""
@@ -298,14 +284,10 @@ class PartJobs(JobStarter):
         look = self._about_this_run()
         if look is not None and look.runs:
             self._say("stopping")
-            self._stop(look)
+            stop = partial(self.owner.watched.stop, look.job)
+            self.ask("part-stop", stop, lambda _: self.owner.look_at_jobs())
         else:
             super().action_close()
-
-    @work(thread=True, exclusive=True, group="part-stop", exit_on_error=False, description="stop")
-    def _stop(self, look: JobLook) -> None:
-        self.owner.watched.stop(look.job)
-        self.app.call_from_thread(self.owner.look_at_jobs)
 
     def _begin(self, busy: str, text: str) -> None:
         self._busy = busy

@@ -8,11 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
-from textual.message import Message
-from textual.worker import get_current_worker
 
 from tui.address import ScreenAddress
 from tui.jobs.watched import JobLook
@@ -58,13 +56,6 @@ class PropagationScreen(JobStarter):
         "help",
     )
 
-    class Loaded(Message):
-        """The paths from an op are there."""
-
-        def __init__(self, trace: Trace) -> None:
-            super().__init__()
-            self.trace = trace
-
     def __init__(self) -> None:
         super().__init__()
         self._op = ""
@@ -99,7 +90,7 @@ class PropagationScreen(JobStarter):
         self._trace, self._rows, self._op = None, None, address.op
         for pane in ("#path", "#cuts"):
             self.query_one(pane, RowList).show(FixedRows(()), empty="loading")
-        self._ask(address.op)
+        self.ask("paths", lambda: self.owner.session.trace(address.op), self._got)
 
     def restore(self, address: ScreenAddress) -> None:
         """Follow the error of another op of the same run."""
@@ -108,24 +99,12 @@ class PropagationScreen(JobStarter):
         else:
             self._show_marks()
 
-    @work(thread=True, exclusive=True, group="paths", exit_on_error=False)
-    def _ask(self, op: str) -> None:
-        worker, session = get_current_worker(), self.owner.session
-
-        def ask() -> None:
-            trace = session.trace(op)
-            if not worker.is_cancelled:
-                self.post_message(self.Loaded(trace))
-
-        self.answer(ask)
-
     def same_query(self) -> tuple[str, str]:
         """The measured outputs behind the op."""
         return ("propagation", self._op) if self._op else ("", "")
 
-    @on(Loaded)
-    def _got(self, event: Loaded) -> None:
-        self._trace, self._op = event.trace, event.trace.op
+    def _got(self, trace: Trace) -> None:
+        self._trace, self._op = trace, trace.op
         self.filled()
         session = self.owner.session
         session.note("trace", session.target, self._op)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import textwrap
+from functools import partial
 from typing import TYPE_CHECKING
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.events import Key
-from textual.message import Message
 from textual.widgets import Input
 
 from divergraph.ask.cypher_words import completions, word_before
@@ -21,6 +21,7 @@ from graphstore.cypher.user_question import CypherQuestion
 from graphstore.errors import DivergraphError, InputError, QueryError
 from tui.address import ScreenAddress
 from tui.keys import KeyScope, bindings, without_letters
+from tui.messages import ask
 from tui.query_files import QueryFiles
 from tui.query_words import longest_start, parse_settings, schema_lines, settings_text
 from tui.screens.answer_actions import AnswerActions
@@ -60,27 +61,6 @@ class QueryScreen(AnswerActions, inherit_bindings=False):
         "commands",
         "help",
     )
-
-    class Answered(Message):
-        """The rows of a question."""
-
-        def __init__(self, answer: QueryResult, milliseconds: float) -> None:
-            super().__init__()
-            self.answer, self.milliseconds = answer, milliseconds
-
-    class Planned(Message):
-        """How a question would be answered."""
-
-        def __init__(self, plan: str) -> None:
-            super().__init__()
-            self.plan = plan
-
-    class Refused(Message):
-        """A question was not answered."""
-
-        def __init__(self, error: DivergraphError) -> None:
-            super().__init__()
-            self.error = error
 
     def __init__(self) -> None:
         super().__init__()
@@ -230,43 +210,37 @@ class QueryScreen(AnswerActions, inherit_bindings=False):
         session.note("query", named or text, "--run", session.target, *settings.command_words())
         self.files.remember(text, typed)
         self._past = 0
-        self._put(question, self._under_way, plan)
+        cancellation = self._under_way
 
-    @work(thread=True, exclusive=True, group="query", exit_on_error=False, description="query")
-    def _put(self, asked: CypherQuestion, cancellation: Cancellation, plan: bool) -> None:
-        session = self.owner.session
-        try:
-            if plan:
-                self.post_message(self.Planned(session.cypher_plan(asked, cancellation)))
-            else:
-                self.post_message(self.Answered(*session.cypher(asked, cancellation)))
-        except DivergraphError as error:
+        def refused(error: DivergraphError) -> None:
             if not isinstance(error, CancelledError) or cancellation is self._under_way:
-                self.post_message(self.Refused(error))
+                self._refused(error)
 
-    @on(Answered)
-    def _answered(self, event: Answered) -> None:
+        if plan:
+            work = partial(session.cypher_plan, question, cancellation)
+            ask(self, "query", work, self._planned, refused)
+        else:
+            answer = partial(session.cypher, question, cancellation)
+            ask(self, "query", answer, lambda rows: self._answered(*rows), refused)
+
+    def _answered(self, answer: QueryResult, milliseconds: float) -> None:
         self._under_way = None
-        answer = event.answer
         self.show_answer(answer)
         count = wording.count(len(answer.rows), "row")
         notes = [f"the first {count}; --limit gives more" if answer.truncated else count]
-        notes += [f"{event.milliseconds:.0f} ms", *answer.notes]
+        notes += [f"{milliseconds:.0f} ms", *answer.notes]
         self._say(f" {self.owner.settings.glyphs.separator} ".join(notes), theme.QUIET)
         self.query_one("#answer", RowList).focus()
         self.query_one(KeyLine).draw()
 
-    @on(Planned)
-    def _planned(self, event: Planned) -> None:
+    def _planned(self, plan: str) -> None:
         self._under_way = None
         self._say("", theme.QUIET)
-        lines = [printable(line) for line in event.plan.split("\n")]
+        lines = [printable(line) for line in plan.split("\n")]
         self.owner.show_text("Plan", lambda _: Content("\n".join(lines)))
 
-    @on(Refused)
-    def _refused(self, event: Refused) -> None:
+    def _refused(self, error: DivergraphError) -> None:
         self._under_way = None
-        error = event.error
         self._say(str(error), theme.ERROR)
         if isinstance(error, QueryError) and error.position is not None:
             editor = self.query_one(CypherEditor)

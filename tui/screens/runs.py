@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.content import Content
-from textual.message import Message
-from textual.worker import get_current_worker
 
 from divergraph.ask.memory.baselines import standings
-from graphstore.errors import DivergraphError
 from tui.address import ScreenAddress
 from tui.keys import KeyScope, bindings
-from tui.messages import OpenTarget
+from tui.messages import OpenTarget, ask
 from tui.render.run_rows import (
     RunEntry,
     graph_entry,
@@ -35,8 +32,6 @@ from tui.widgets.rows import FixedRows
 
 if TYPE_CHECKING:
     from divergraph.ask.questions.compare_runs import RunChanges
-    from graphstore.contract import GraphInfo
-    from graphstore.model import Run, RunStanding
 
 NOTHING = "nothing is stored here yet; n begins with the demo or models of yours"
 
@@ -62,36 +57,6 @@ class RunsScreen(ViewScreen):
         "quit",
         "help",
     )
-
-    class Loaded(Message):
-        """The store said what it holds."""
-
-        def __init__(
-            self,
-            runs: list[Run],
-            graphs: list[GraphInfo],
-            standings: Mapping[str, RunStanding],
-            baselines: Collection[str],
-        ) -> None:
-            super().__init__()
-            self.baselines = baselines
-            self.runs = runs
-            self.graphs = graphs
-            self.standings = standings
-
-    class Changed(Message):
-        """A run or graph is gone or has another name."""
-
-        def __init__(self, said: str) -> None:
-            super().__init__()
-            self.said = said
-
-    class Compared(Message):
-        """What is different in the newer of two runs."""
-
-        def __init__(self, changes: RunChanges) -> None:
-            super().__init__()
-            self.changes = changes
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,32 +88,24 @@ class RunsScreen(ViewScreen):
         """Ask the store what it holds."""
         self._ask()
 
-    @work(thread=True, exclusive=True, group="runs", exit_on_error=False)
     def _ask(self) -> None:
-        worker = get_current_worker()
+        session, glyphs = self.owner.session, self.owner.settings.glyphs
 
-        def ask() -> None:
-            runs, graphs = self.owner.session.targets()
-            standings_by_run = self.owner.session.asked(lambda store: standings(store, runs))
-            stored = self.owner.session.asked(lambda store: store.baselines())
-            baselines = frozenset(baseline.run for baseline in stored)
-            if not worker.is_cancelled:
-                self.post_message(self.Loaded(runs, graphs, standings_by_run, baselines))
+        def listed() -> tuple[list[RunEntry], Collection[str]]:
+            runs, graphs = session.targets()
+            entries = [run_entry(run, glyphs) for run in runs]
+            entries += [graph_entry(graph, glyphs) for graph in graphs]
+            if run_standings := session.asked(lambda store: standings(store, runs)):
+                entries = [with_standing(entry, run_standings.get(entry.name)) for entry in entries]
+            stored = session.asked(lambda store: store.baselines())
+            return entries, frozenset(baseline.run for baseline in stored)
 
-        self.answer(ask)
+        self.ask("runs", listed, self._got)
 
-    @on(Loaded)
-    def _got(self, event: Loaded) -> None:
-        glyphs = self.owner.settings.glyphs
+    def _got(self, answer: tuple[list[RunEntry], Collection[str]]) -> None:
+        """Show the runs and graphs, and know which are baselines."""
         self.filled()
-        self._baselines = event.baselines
-        self._entries = [run_entry(run, glyphs) for run in event.runs]
-        self._entries += [graph_entry(graph, glyphs) for graph in event.graphs]
-        if event.standings:
-            run_standings = event.standings
-            self._entries = [
-                with_standing(entry, run_standings.get(entry.name)) for entry in self._entries
-            ]
+        self._entries, self._baselines = answer
         run_names = {entry.name for entry in self._entries if entry.kind == "run"}
         self._marked = [name for name in self._marked if name in run_names]
         self._show()
@@ -232,21 +189,12 @@ class RunsScreen(ViewScreen):
             marked = [entry for entry in self._entries if entry.name in self._marked]
             old, new = (entry.name for entry in in_order(marked, "made"))
             self.owner.session.note("compare-runs", old, new)
-            self._ask_changes(old, new)
+            ask(self, "changes", lambda: self.owner.session.changes(old, new), self._compared)
 
-    @work(thread=True, exclusive=True, group="changes", exit_on_error=False)
-    def _ask_changes(self, old: str, new: str) -> None:
-        try:
-            changes = self.owner.session.changes(old, new)
-        except DivergraphError as error:
-            self.notify(str(error), severity="error")
-        else:
-            self.post_message(self.Compared(changes))
-
-    @on(Compared)
-    def _compared(self, event: Compared) -> None:
-        overlay = ChangesOverlay(self.owner.settings.glyphs, event.changes)
-        new = event.changes.new.name
+    def _compared(self, changes: RunChanges) -> None:
+        """Show what is different in the newer of two runs."""
+        overlay = ChangesOverlay(self.owner.settings.glyphs, changes)
+        new = changes.new.name
 
         def opened(op: str | None) -> None:
             if op is not None:
@@ -289,19 +237,12 @@ class RunsScreen(ViewScreen):
 
         self.app.push_screen(form, answered)
 
-    @work(thread=True, group="change", exit_on_error=False)
-    def _change(self, change: Callable[[], None], said: str) -> None:
-        try:
-            change()
-        except DivergraphError as error:
-            self.notify(str(error), severity="error")
-        else:
-            self.post_message(self.Changed(said))
+    def _change(self, change: Callable[[], None], message: str) -> None:
+        def list_anew(_: None) -> None:
+            self.notify(message)
+            self._ask()
 
-    @on(Changed)
-    def _list_anew(self, event: Changed) -> None:
-        self.notify(event.said)
-        self._ask()
+        ask(self, "change", change, list_anew, exclusive=False)
 
     def why_not(self, key_id: str) -> str | None:
         """Why a key of the list does nothing at present."""

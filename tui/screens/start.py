@@ -5,7 +5,6 @@ from __future__ import annotations
 from textual import on, work
 from textual.app import ComposeResult
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Static
 
 from divergraph.text.printable import printable
@@ -52,20 +51,6 @@ class StartScreen(JobStarter):
         "quit",
         "help",
     )
-
-    class Found(Message):
-        """What lies below the folder; ``trouble`` says why nothing could be found, if so."""
-
-        def __init__(self, search: NearbySearch, nearby: Nearby, trouble: str = "") -> None:
-            super().__init__()
-            self.search, self.nearby, self.trouble = search, nearby, trouble
-
-    class Stored(Message):
-        """Whether the store holds a run or a graph."""
-
-        def __init__(self, *, anything: bool) -> None:
-            super().__init__()
-            self.anything = anything
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,23 +102,14 @@ class StartScreen(JobStarter):
         """Look below the folder, the first time."""
         session = self.owner.session
         self.query_one(TitleLine).show(["divergraph", self.CRUMB], session.store_name)
-        self._ask_what_is_stored()
+        self.ask("stored", lambda: any(session.targets()), self._welcome)
         self.filled()
         if not self._looked:
             self._looked = True
             self._look_below()
 
-    @work(thread=True, exclusive=True, group="stored", exit_on_error=False)
-    def _ask_what_is_stored(self) -> None:
-        session = self.owner.session
-        self.answer(lambda: self._tell(anything=any(session.targets())))
-
-    def _tell(self, *, anything: bool) -> None:
-        self.post_message(self.Stored(anything=anything))
-
-    @on(Stored)
-    def _welcome(self, event: Stored) -> None:
-        greeting = "Begin something new." if event.anything else "Nothing is stored here yet."
+    def _welcome(self, has_targets: bool) -> None:
+        greeting = "Begin something new." if has_targets else "Nothing is stored here yet."
         self.query_one("#welcome", Static).update(Content.styled(f" {greeting}", theme.HEADING))
 
     def load(self, address: ScreenAddress) -> None:
@@ -154,16 +130,16 @@ class StartScreen(JobStarter):
     @work(thread=True, group="nearby", exit_on_error=False)
     def _wait_for(self, search: NearbySearch) -> None:
         try:
-            self.post_message(self.Found(search, search.found()))
+            self.call_later(self._show_found, search, search.found())
         except (DivergraphError, OSError) as error:
-            self.post_message(self.Found(search, Nearby(), str(error)))
+            self.call_later(self._show_found, search, Nearby(), str(error))
 
-    @on(Found)
-    def _show_found(self, event: Found) -> None:
-        if event.search is not self._search:
+    def _show_found(self, search: NearbySearch, nearby: Nearby, trouble: str = "") -> None:
+        """Show what lies below the folder; *trouble* says why nothing could be found, if so."""
+        if search is not self._search:
             return  # stopped, or one looked again
         self._search = None
-        nearby, self._pairs = event.nearby, event.nearby.pairs
+        self._pairs = nearby.pairs
         rows = [pair_row(pair) for pair in self._pairs]
         graphs, dumps = (
             wording.count(number, noun)
@@ -174,7 +150,7 @@ class StartScreen(JobStarter):
         listed = self.query_one("#pairs", RowList)
         listed.show(FixedRows(pair_columns(rows), rows), empty="nothing here fits together")
         listed.border_subtitle = Content(wording.count(len(rows), "pair"))
-        self._say(event.trouble or separator.join(texts))
+        self._say(trouble or separator.join(texts))
         self.query_one("#pair-about", TextPane).set_class(not rows, "-nothing")
         if rows and self.query_one("#choices", RowList).has_focus:
             listed.focus()

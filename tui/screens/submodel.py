@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Horizontal
 from textual.content import Content
-from textual.message import Message
-from textual.worker import get_current_worker
 
 from divergraph.jobs.progress import NO_PROGRESS
 from graphstore.model import Side
@@ -56,36 +55,6 @@ class SubmodelScreen(PartJobs):
         "quit",
         "help",
     )
-
-    class Loaded(Message):
-        """The ops of one side are there; the graphs may still be read."""
-
-        def __init__(
-            self,
-            chooser: PartChooser | None,
-            listed: OpsOfSide,
-            op: str,
-            search: dict[str, Any] | None = None,
-        ) -> None:
-            super().__init__()
-            self.chooser, self.listed, self.op, self.search = chooser, listed, op, search
-
-    class Opened(Message):
-        """Models and dumps were looked for."""
-
-    class Chosen(Message):
-        """What lies between the marks."""
-
-        def __init__(self, answer: Answer, rows: PartRows) -> None:
-            super().__init__()
-            self.answer, self.rows = answer, rows
-
-    class Turned(Message):
-        """The marks on the other side, and what stands there for the op under the cursor."""
-
-        def __init__(self, before: Marks, marks: Marks, op: str) -> None:
-            super().__init__()
-            self.before, self.marks, self.op = before, marks, op
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,54 +112,55 @@ class SubmodelScreen(PartJobs):
             side = Side.GOLDEN if address.side == Side.GOLDEN.value else Side.DEVICE
             history.set(Marks(side, address.starts, address.ends))
 
-    @work(thread=True, exclusive=True, group="part-open", exit_on_error=False, description="open")
     def _ask(self, side: Side, op: str) -> None:
-        worker, session = get_current_worker(), self.owner.session
+        """The device's ops are listed first; the graphs may take long to read, and the dumps."""
+        session = self.owner.session
 
-        def ask() -> None:
+        def load() -> tuple[PartChooser, OpsOfSide, dict[str, Any] | None]:
             if session.kind == "run":
                 session.overview()  # tells the origins, too
             listed = None
             if side is Side.DEVICE:
                 listed = OpsOfSide(side, device_ops(session.rows()))
-                self.post_message(self.Loaded(None, listed, op))
+                self.call_later(self._got_ops, None, listed, op)
             chooser = session.chooser()
-            listed = listed or OpsOfSide(side, chooser.ops(side))
-            if worker.is_cancelled:
-                return
-            self.post_message(self.Loaded(chooser, listed, op, session.search()))
+            return chooser, listed or OpsOfSide(side, chooser.ops(side)), session.search()
+
+        def loaded(answer: tuple[PartChooser, OpsOfSide, dict[str, Any] | None]) -> None:
+            chooser, listed, search = answer
+            self._got_ops(chooser, listed, op, search)
             if not chooser.opened:
-                chooser.open_sources(NO_PROGRESS)
-            if not worker.is_cancelled:
-                self.post_message(self.Opened())
+                open_sources = partial(chooser.open_sources, NO_PROGRESS)
+                self.ask("part-sources", open_sources, lambda _: self._choose())
 
-        self.answer(ask)
+        self.ask("part-open", load, loaded)
 
-    @on(Loaded)
-    def _got_ops(self, event: Loaded) -> None:
-        same = self._listed is event.listed
-        self._chooser, self._listed = event.chooser, event.listed
+    def _got_ops(
+        self,
+        chooser: PartChooser | None,
+        listed: OpsOfSide,
+        op: str,
+        search: dict[str, Any] | None = None,
+    ) -> None:
+        """Show the ops of one side; the graphs may still be read."""
+        same = self._listed is listed
+        self._chooser, self._listed = chooser, listed
         self.filled()
         if same:  # they are listed already
             self._choose()
-            self.show_search(event.search)
+            self.show_search(search)
             return
         first = self.owner.session.origin_from(-1, 0) or ""
         marks = self.owner.session.marks.now
-        goal = event.op or next(iter(marks.starts), "") or first
-        place = event.listed.place.get(goal, 0)
+        goal = op or next(iter(marks.starts), "") or first
         self._goal = ""
-        rows = PartRows(event.listed, marks, self.owner.settings.glyphs)
-        listed = self.query_one("#part-ops", RowList)
-        listed.show(rows, cursor=place, empty="there is no op")
-        title = "Ops of the graph" if self.alone else TITLES[event.listed.side]
-        listed.name_pane(f"{title}: pick the part")
+        rows = PartRows(listed, marks, self.owner.settings.glyphs)
+        pane = self.query_one("#part-ops", RowList)
+        pane.show(rows, cursor=listed.place.get(goal, 0), empty="there is no op")
+        title = "Ops of the graph" if self.alone else TITLES[listed.side]
+        pane.name_pane(f"{title}: pick the part")
         self._choose()
-        self.show_search(event.search)
-
-    @on(Opened)
-    def _got_dumps(self) -> None:
-        self._choose()
+        self.show_search(search)
 
     def show_marks(self, goal: str = "") -> None:
         """Show the marks as they are now, the cursor on *goal*; the ops of the other side are asked
@@ -205,14 +175,13 @@ class SubmodelScreen(PartJobs):
         self._goal = ""
         self._choose()
 
-    @work(thread=True, exclusive=True, group="part-side", exit_on_error=False, description="list")
     def _list_ops(self, side: Side, op: str) -> None:
-        worker, chooser = get_current_worker(), self._chooser
-        if chooser is None:
-            return
-        listed = OpsOfSide(side, chooser.ops(side))
-        if not worker.is_cancelled:
-            self.post_message(self.Loaded(chooser, listed, op))
+        if (chooser := self._chooser) is not None:
+            self.ask(
+                "part-side",
+                lambda: OpsOfSide(side, chooser.ops(side)),
+                lambda listed: self._got_ops(chooser, listed, op),
+            )
 
     def _choose(self) -> None:
         if self._listed is None:
@@ -223,27 +192,25 @@ class SubmodelScreen(PartJobs):
             self._find_part(self._chooser, self._listed, marks)
         self.owner.session.jumps.update(self.address())
 
-    # Without a description one is made of all that is given, 100,000 ops long.
-    @work(
-        thread=True, exclusive=True, group="part-choose", exit_on_error=False, description="choose"
-    )
     def _find_part(self, chooser: PartChooser, listed: OpsOfSide, marks: Marks) -> None:
-        worker, glyphs = get_current_worker(), self.owner.settings.glyphs
-        answer = chooser.choose(marks)
-        if len(answer.inside) > _MANY:
-            self.answer(self.owner.session.rest)
-        if not worker.is_cancelled:
-            rows = PartRows(listed, marks, glyphs, answer)
-            self.post_message(self.Chosen(answer, rows))
+        glyphs = self.owner.settings.glyphs
 
-    @on(Chosen)
-    def _got_part(self, event: Chosen) -> None:
-        session = self.owner.session
-        if event.answer.marks != session.marks.now or event.rows.listed is not self._listed:
+        def choose() -> tuple[Answer, PartRows]:
+            answer = chooser.choose(marks)
+            if len(answer.inside) > _MANY:
+                self.owner.session.rest()
+            return answer, PartRows(listed, marks, glyphs, answer)
+
+        self.ask("part-choose", choose, self._got_part)
+
+    def _got_part(self, answer_and_rows: tuple[Answer, PartRows]) -> None:
+        """Show what lies between the marks."""
+        session, (answer, rows) = self.owner.session, answer_and_rows
+        if answer.marks != session.marks.now or rows.listed is not self._listed:
             return
-        self._answer = event.answer
-        self._show_rows(event.rows)
-        part = event.answer.selection
+        self._answer = answer
+        self._show_rows(rows)
+        part = answer.selection
         if part is not None:
             session.note("submodel", session.target, *marked(part))
         self._draw()
@@ -317,26 +284,19 @@ class SubmodelScreen(PartJobs):
         """Show the ops of the other graph, with the marks on what stands for them."""
         if not self.allowed("part.side") or self._chooser is None:
             return
-        self._turn(self._chooser, self.owner.session.marks.now, self._cursor_op())
+        chooser, history, here = self._chooser, self.owner.session.marks, self._cursor_op()
+        marks = history.now
 
-    @work(thread=True, exclusive=True, group="part-side", exit_on_error=False, description="turn")
-    def _turn(self, chooser: PartChooser, marks: Marks, here: str) -> None:
-        worker = get_current_worker()
-
-        def ask() -> None:
+        def turn() -> tuple[Marks, Marks]:
             other = chooser.on_other_side(replace(marks, starts=(here,), ends=(here,)))
-            turned = chooser.on_other_side(marks)
-            if not worker.is_cancelled:
-                self.post_message(self.Turned(marks, turned, next(iter(other.starts), "")))
+            return chooser.on_other_side(marks), other
 
-        self.answer(ask)
+        def turned(both: tuple[Marks, Marks]) -> None:
+            if history.now == marks:
+                history.set(both[0])
+                self.show_marks(next(iter(both[1].starts), ""))
 
-    @on(Turned)
-    def _got_turned(self, event: Turned) -> None:
-        marks = self.owner.session.marks
-        if event.before == marks.now:
-            marks.set(event.marks)
-            self.show_marks(event.op)
+        self.ask("part-side", turn, turned)
 
     def why_not(self, key_id: str) -> str | None:
         """Why a key of this view does nothing at present."""

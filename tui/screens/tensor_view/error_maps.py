@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from textual import on, work
 from textual.content import Content
-from textual.message import Message
-from textual.worker import get_current_worker
 
 from divergraph.text.numbers import small_number
 from tui.render.tensors import pictures, plots
@@ -24,13 +21,6 @@ if TYPE_CHECKING:
 
 class ErrorMapScreen(ViewScreen):
     """A view with a tensor pair, and the errors of it by place."""
-
-    class Mapped(Message):
-        """The errors over two axes: for the cells there are, and finer ones for pixels."""
-
-        def __init__(self, made: ErrorMap, fine: ErrorMap | None) -> None:
-            super().__init__()
-            self.made, self.fine = made, fine
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +50,12 @@ class ErrorMapScreen(ViewScreen):
         pane.show(lambda _width, _height: Content("loading"))
         if len(axes) == 2:
             fine = pictures.fine_cells(*pane.size) if self.owner.settings.pixels else ()
-            self._ask_map(look, axes, plots.heat_cells(*pane.size), fine)
+            cells = plots.heat_cells(*pane.size)
+            self.ask(
+                "map",
+                lambda: (look.map(axes, cells), look.map(axes, fine) if fine else None),
+                lambda maps: self._got_map(*maps),
+            )
             return
         glyphs, error_map = self.owner.settings.glyphs, look.map(axes, ())
         marked = self._marked(axes[0])
@@ -77,25 +72,15 @@ class ErrorMapScreen(ViewScreen):
             else ()
         )
 
-    @work(thread=True, exclusive=True, group="map", exit_on_error=False)
-    def _ask_map(
-        self, look: TensorLook, axes: Sequence[int], cells: Sequence[int], fine: Sequence[int]
-    ) -> None:
-        worker = get_current_worker()
-        error_map = look.map(axes, cells)
-        finer = look.map(axes, fine) if fine else None
-        if not worker.is_cancelled:
-            self.post_message(self.Mapped(error_map, finer))
-
-    @on(Mapped)
-    def _got_map(self, event: Mapped) -> None:
-        glyphs, error_map = self.owner.settings.glyphs, event.made
+    def _got_map(self, error_map: ErrorMap, fine: ErrorMap | None) -> None:
+        """Show the errors over two axes: for the cells there are, and finer ones for pixels."""
+        glyphs = self.owner.settings.glyphs
         if error_map.axes == self._axes:
             pane = self.query_one("#where", Plot)
             pane.border_subtitle = Content(
                 f"at most {small_number(error_map.most)}, {self._place_of_axes()}"
             )
-            fine = event.fine
+
             pane.show(
                 lambda width, height: plots.heat(error_map, glyphs, width, height),
                 None

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Static
-from textual.worker import get_current_worker
 
 from divergraph.text.printable import printable
-from graphstore.errors import DivergraphError, InputError
 from graphstore.model import Finding, FindingKind, TensorIO
 from tui.address import ScreenAddress
 from tui.export import write_arrays
 from tui.keys import KeyScope, bindings
-from tui.messages import OpenOp
+from tui.messages import OpenOp, ask
 from tui.render.tensors import pictures, plots, text
 from tui.screens.tensor_view.error_maps import ErrorMapScreen
 from tui.style import theme
@@ -53,27 +50,6 @@ class TensorScreen(ErrorMapScreen):
         "quit",
         "help",
     )
-
-    class Detailed(Message):
-        """The op and its tensors."""
-
-        def __init__(self, detail: OpDetail | None, output: int | None) -> None:
-            super().__init__()
-            self.detail, self.output = detail, output
-
-    class Looked(Message):
-        """The values of a tensor, or why there are none."""
-
-        def __init__(self, look: TensorLook | DivergraphError) -> None:
-            super().__init__()
-            self.look = look
-
-    class Saved(Message):
-        """Both sides are in files."""
-
-        def __init__(self, said: str) -> None:
-            super().__init__()
-            self.said = said
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,33 +107,30 @@ class TensorScreen(ErrorMapScreen):
         elif address.output is not None:
             self._choose(self._place(self._tensors, address.output))
 
-    @work(thread=True, exclusive=True, group="tensor op", exit_on_error=False)
     def _ask(self, op: str, output: int | None) -> None:
-        worker, session = get_current_worker(), self.owner.session
+        session = self.owner.session
 
-        def ask() -> None:
+        def load() -> OpDetail | None:
             overview = session.overview()
             rows = (*overview.origin_rows, *overview.worst)
             op_id = op or next((row.id for row in rows), "")
-            detail = session.detail(op_id) if op_id else None
-            if not worker.is_cancelled:
-                self.post_message(self.Detailed(detail, output))
+            return session.detail(op_id) if op_id else None
 
-        self.answer(ask)
+        self.ask("tensor op", load, lambda detail: self._got_op(detail, output))
 
-    @on(Detailed)
-    def _got_op(self, event: Detailed) -> None:
+    def _got_op(self, detail: OpDetail | None, output: int | None) -> None:
+        """Show the op and its tensors, the *output* first."""
         self.filled()
-        self._detail = event.detail
-        if event.detail is None:
+        self._detail = detail
+        if detail is None:
             self._forget_look("no op of this run was compared")
             self.query_one("#numbers", TextPane).show(lambda _: Content(""))
             return
         self._tensors = [
-            *((TensorIO.OUTPUT, row) for row in event.detail.outputs),
-            *((TensorIO.INPUT, row) for row in event.detail.inputs),
+            *((TensorIO.OUTPUT, row) for row in detail.outputs),
+            *((TensorIO.INPUT, row) for row in detail.inputs),
         ]
-        wanted = event.detail.row.output if event.output is None else event.output
+        wanted = detail.row.output if output is None else output
         self._choose(self._place(self._tensors, wanted))
 
     @staticmethod
@@ -192,7 +165,15 @@ class TensorScreen(ErrorMapScreen):
         # An input is measured where it is made, as an output of another op.
         port = f"--{compared.io.value}={compared.port}"
         session.note("tensor", session.target, compared.op, port)
-        self._ask_values((compared.op, compared.io, compared.port))
+        key = compared.op, compared.io, compared.port
+        # The stored numbers stay, so it is no trouble of the view.
+        ask(
+            self,
+            "values",
+            lambda: session.tensor(*key),
+            self._got_values,
+            lambda error: self._forget_look(f"no values: {error}"),
+        )
         self.query_one(KeyLine).draw()
 
     def _forget_look(self, why: str) -> None:
@@ -209,24 +190,7 @@ class TensorScreen(ErrorMapScreen):
         text = Content.styled(printable(why), theme.QUIET) if why else Content("")
         self.query_one("#why", Static).update(text)
 
-    @work(thread=True, exclusive=True, group="values", exit_on_error=False)
-    def _ask_values(self, key: tuple[str, TensorIO, int]) -> None:
-        worker, session = get_current_worker(), self.owner.session
-        look: TensorLook | DivergraphError
-        try:
-            look = session.tensor(*key)
-        except DivergraphError as error:
-            look = error
-        if not worker.is_cancelled:
-            self.post_message(self.Looked(look))
-
-    @on(Looked)
-    def _got_values(self, event: Looked) -> None:
-        look = event.look
-        if isinstance(look, DivergraphError):
-            # The stored numbers stay, so it is no trouble of the view.
-            self._forget_look(f"no values: {look}")
-            return
+    def _got_values(self, look: TensorLook) -> None:
         self._look = look
         glyphs, picture = self.owner.settings.glyphs, look.picture
         decades = self.query_one("#decades", TextPane)
@@ -277,21 +241,17 @@ class TensorScreen(ErrorMapScreen):
         if self.allowed("tensor.save") and self._look is not None:
             self._save(self._look)
 
-    @work(thread=True, exclusive=True, group="save", exit_on_error=False)
     def _save(self, look: TensorLook) -> None:
         values = look.values
         name = f"{self.owner.session.target}-{values.op}-{values.io.value}{values.port}"
         sides = {"device": values.device, "golden": values.golden}
-        try:
-            paths = write_arrays(sides, self.owner.settings.export_dir, name)
-        except InputError as error:
-            self.notify(str(error), severity="error")
-        else:
-            self.post_message(self.Saved(" and ".join(map(str, paths))))
-
-    @on(Saved)
-    def _saved(self, event: Saved) -> None:
-        self.notify(f"written: {event.said}")
+        write = partial(write_arrays, sides, self.owner.settings.export_dir, name)
+        ask(
+            self,
+            "save",
+            write,
+            lambda paths: self.notify(f"written: {' and '.join(map(str, paths))}"),
+        )
 
     def show_neighbour(self, op: str) -> None:
         """Stay in this view when going along an edge."""

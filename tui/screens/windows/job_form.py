@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
@@ -19,6 +19,7 @@ from textual.widgets import Input, Static
 from divergraph.text.printable import printable
 from tui.jobs.forms import YES, FormField, FormKind, JobForm
 from tui.keys import KeyScope, bindings
+from tui.messages import ask
 from tui.query_words import longest_start
 from tui.screens.windows.overlays import Window
 from tui.style import theme
@@ -53,13 +54,6 @@ class JobFormWindow(ModalScreen[tuple[str, ...] | None]):
     BINDINGS = bindings(KeyScope.JOB_FORM)
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-tiny"), (30, "-tall")]  # noqa: RUF012
-
-    class Completed(Message):
-        """The paths that begin as the field does."""
-
-        def __init__(self, field: str, text: str, found: Sequence[str]) -> None:
-            super().__init__()
-            self.field, self.text, self.found = field, text, found
 
     def __init__(
         self,
@@ -176,34 +170,33 @@ class JobFormWindow(ModalScreen[tuple[str, ...] | None]):
         """Complete the path in the field, or list those that begin so."""
         field = self._field_of(self.focused)
         if field is not None and isinstance(self.focused, Input):
+            name, text = field.name, self.focused.value
             if field.kind is FormKind.PATH:
-                self._complete(field.name, self.focused.value)
+                ask(
+                    self,
+                    "complete",
+                    lambda: paths_that_begin(text),
+                    lambda paths: self._show_completed(name, text, paths),
+                )
             elif field.kind is FormKind.RUN:
-                text = self.focused.value
                 matching = [run for run in self._runs if run.startswith(text)]
-                self._show_completed(self.Completed(field.name, text, matching))
+                self._show_completed(name, text, matching)
 
-    @work(thread=True, exclusive=True, group="complete", exit_on_error=False)
-    def _complete(self, field: str, text: str) -> None:
-        self.post_message(self.Completed(field, text, paths_that_begin(text)))
-
-    @on(Completed)
-    def _show_completed(self, event: Completed) -> None:
-        input_field = self.query_one(f"#field-{event.field}", Input)
-        if input_field.value != event.text:
+    def _show_completed(self, name: str, text: str, words: Sequence[str]) -> None:
+        """Complete *text* in the field *name*, or list the *words* that begin so."""
+        input_field = self.query_one(f"#field-{name}", Input)
+        if input_field.value != text:
             return  # the user typed on
-        if not event.found:
+        if not words:
             self._help("nothing begins so")
             return
-        start = longest_start(event.found)
-        if len(start) > len(event.text):
+        start = longest_start(words)
+        if len(start) > len(text):
             input_field.value = start
             input_field.cursor_position = len(start)
-        if len(event.found) > 1:
-            names = [
-                path_text.rstrip("/").rpartition("/")[2] for path_text in event.found[:_OFFERED]
-            ]
-            more = len(event.found) - _OFFERED
+        if len(words) > 1:
+            names = [word.rstrip("/").rpartition("/")[2] for word in words[:_OFFERED]]
+            more = len(words) - _OFFERED
             self._help("  ".join(names) + (f"  and {more} more" if more > 0 else ""))
 
     def _judge(self, field: FormField) -> None:

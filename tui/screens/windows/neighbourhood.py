@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual import on, work
-from textual.app import ComposeResult
-from textual.message import Message
 from textual.widget import Widget
-from textual.worker import get_current_worker
 
-from graphstore.errors import DivergraphError
 from tui.keys import KeyScope, bindings
+from tui.messages import ask
 from tui.render.neighbour_rows import NeighbourRows
 from tui.screens.windows.overlays import Overlay, Window
 from tui.widgets.row_list import RowList
@@ -30,23 +26,11 @@ class NeighbourhoodOverlay(Overlay):
     BINDINGS = bindings(KeyScope.AROUND)
     foot = "enter goes there, right walks on, left walks back, esc closes"
 
-    class Detailed(Message):
-        """An op and its edges."""
-
-        def __init__(self, detail: OpDetail) -> None:
-            super().__init__()
-            self.detail = detail
-
     def __init__(self, glyphs: Glyphs, session: Session, op: str) -> None:
         super().__init__(glyphs, f"Around {op}")
         self._session, self._op = session, op
         self._rows: NeighbourRows | None = None
         self._path: list[str] = []
-
-    def compose(self) -> ComposeResult:
-        """The drawing in a window."""
-        with Window(classes="window"):
-            yield self.content()
 
     def content(self) -> Widget:
         """A row for each edge, the op between."""
@@ -55,9 +39,7 @@ class NeighbourhoodOverlay(Overlay):
     def on_mount(self) -> None:
         """Ask for the edges."""
         super().on_mount()
-        self.query_one(
-            Window
-        ).border_subtitle = "enter goes there, right walks on, left walks back, esc closes"
+
         self.query_one(RowList).focus()
         self._ask(self._op)
 
@@ -66,21 +48,12 @@ class NeighbourhoodOverlay(Overlay):
         """True until the edges are drawn."""
         return self._rows is None or self._rows.op != self._op
 
-    @work(thread=True, exclusive=True, group="around", exit_on_error=False)
     def _ask(self, op: str) -> None:
-        worker = get_current_worker()
-        try:
-            detail = self._session.detail(op)
-        except DivergraphError as error:
-            self.notify(str(error), severity="error")
-        else:
-            if not worker.is_cancelled:
-                self.post_message(self.Detailed(detail))
+        ask(self, "around", lambda: self._session.detail(op), self._draw)
 
-    @on(Detailed)
-    def _draw(self, event: Detailed) -> None:
-        self._op = event.detail.row.id
-        self._rows = NeighbourRows(event.detail, self.glyphs)
+    def _draw(self, detail: OpDetail) -> None:
+        self._op = detail.row.id
+        self._rows = NeighbourRows(detail, self.glyphs)
         self.query_one(Window).name_pane(f"Around {self._op}")
         self.query_one(RowList).show(self._rows, cursor=self._rows.centre)
 
