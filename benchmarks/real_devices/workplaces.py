@@ -20,6 +20,7 @@ from op_runner import OpRunner
 from opencv_device import OpenCv
 from openvino_device import OpenVino
 from quantised_models import QUANTISERS
+from tinygrad_device import Tinygrad
 
 from divergraph.files.dump_names import MAPPING, DumpFileNames
 from divergraph.files.npy_file import write_npy
@@ -32,7 +33,7 @@ class Device:
     """How a model is run: by which ``runtime``, whether only the tensors that the fused graph
     keeps are dumped, and how (of ``QUANTISERS``) the model is quantised before."""
 
-    runtime: OpenVino | Mnn | OpenCv
+    runtime: OpenVino | Mnn | OpenCv | Tinygrad
     kept: bool = False
     quantised: str = ""
 
@@ -45,6 +46,8 @@ DEVICES: Mapping[str, Device] = {
     "ov-int8-channel": Device(OpenVino("f32"), quantised="by channel"),
     "ov-int8-dynamic": Device(OpenVino("f32"), quantised="dynamic"),
     "opencv-fp32": Device(OpenCv()),
+    "tinygrad-fp16": Device(Tinygrad("half")),
+    "tinygrad-fp16-kept": Device(Tinygrad("half"), kept=True),
     "mnn-fp32": Device(Mnn()),
     "mnn-weights-fp16": Device(Mnn(("--fp16",))),
     "mnn-weights-int8": Device(Mnn(("--weightQuantBits", "8"))),

@@ -11,12 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from divergraph.execute.contract import Array
-from divergraph.execute.translate.torch.alone import (
-    PARAMETER,
-    CallsAlone,
-    calls_alone,
-    input_name,
-)
+from divergraph.execute.translate.torch.alone import PARAMETER, CallsAlone, calls_alone, input_name
 from divergraph.rootcause import calibration
 from divergraph.rootcause.groups.group_runs import GroupRuns
 from divergraph.rootcause.groups.groups import Group

@@ -16,15 +16,7 @@ from typing import TypeVar
 from divergraph.rootcause import calibration
 from divergraph.rootcause.run_inputs import RunInputs, Splits
 from divergraph.text.words import first_names
-from graphstore.model import (
-    Comparison,
-    Finding,
-    Guilt,
-    ModelGraph,
-    Reckoning,
-    TensorIO,
-    TensorRef,
-)
+from graphstore.model import Comparison, Finding, Guilt, ModelGraph, Reckoning, TensorIO, TensorRef
 
 _Known = TypeVar("_Known")
 _About = TypeVar("_About", Finding, Reckoning)

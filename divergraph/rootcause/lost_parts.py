@@ -25,15 +25,7 @@ from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.run_inputs import Splits
 from divergraph.rootcause.values import same_shape
 from divergraph.text.numbers import small_number
-from graphstore.model import (
-    ErrorSplit,
-    Finding,
-    FindingKind,
-    Guilt,
-    Op,
-    Role,
-    TensorRef,
-)
+from graphstore.model import ErrorSplit, Finding, FindingKind, Guilt, Op, Role, TensorRef
 from graphstore.traverse.algorithms import descendants
 from graphstore.traverse.topological_order import graph_arrays
 

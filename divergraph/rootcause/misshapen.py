@@ -16,28 +16,14 @@ import numpy as np
 from divergraph.execute.contract import Alterable, Array, RunnableSubgraph
 from divergraph.rootcause.causes.evidence import Cause, RunsSpentError
 from divergraph.rootcause.causes.limits import SURE
-from divergraph.rootcause.causes.reruns.shapes import (
-    LABEL,
-    ShapeFault,
-    shapes_text,
-    wrong_shape,
-)
+from divergraph.rootcause.causes.reruns.shapes import LABEL, ShapeFault, shapes_text, wrong_shape
 from divergraph.rootcause.explaining import Explaining
 from divergraph.rootcause.groups.group_reruns import OpVerdict
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.shape_metrics import without_ones
 from divergraph.rootcause.values import relative
-from graphstore.model import (
-    AttrValue,
-    ErrorSplit,
-    Finding,
-    FindingKind,
-    Guilt,
-    Op,
-    Role,
-    TensorRef,
-)
+from graphstore.model import AttrValue, ErrorSplit, Finding, FindingKind, Guilt, Op, Role, TensorRef
 from graphstore.traverse.topological_order import graph_arrays
 
 

@@ -28,14 +28,7 @@ from divergraph.rootcause.run_inputs import RunInputs, RunSources, Splits
 from divergraph.rootcause.shape_metrics import with_shapes_measured
 from divergraph.rootcause.unlike_weights import UnlikeWeights, unlike_weights
 from divergraph.rootcause.values import is_numeric
-from divergraph.rootcause.verdicts import (
-    as_origins,
-    ops_over,
-    ranked,
-    states,
-    verdict,
-    with_splits,
-)
+from divergraph.rootcause.verdicts import as_origins, ops_over, ranked, states, verdict, with_splits
 from divergraph.rootcause.weight_relations import with_weights_related
 from divergraph.text.unlike_inputs import unlike_input_text, unlike_inputs_text
 from divergraph.text.words import counted

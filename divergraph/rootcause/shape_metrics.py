@@ -11,14 +11,7 @@ from divergraph.metrics.metrics import every_metric
 from divergraph.thresholds.verdicts import count
 from divergraph.values.tensor_pair import TensorPair
 from graphstore.contract import RunData
-from graphstore.model import (
-    SHAPES_DIFFER,
-    Comparison,
-    Level,
-    Metric,
-    TensorIO,
-    TensorRef,
-)
+from graphstore.model import SHAPES_DIFFER, Comparison, Level, Metric, TensorIO, TensorRef
 
 _NONE = every_metric(
     math.nan,

@@ -256,7 +256,7 @@ COUNTS = (
     # 15 for noise that is drawn once: a tenth of the time of small comparisons.
     # 15 for weights of a channel that are one value or moved by one; 15 for a module of noise;
     # 5 for the value that an output of one value has.
-    Count("code lines of root cause", lambda: code_lines("rootcause"), 20_450, 8_500),
+    Count("code lines of root cause", lambda: code_lines("rootcause"), 20_250, 8_500),
     Count("folders of one or two modules", small_folders, 8, 8),
     Count("class names used twice", repeated_class_names, 3, 0),
     Count("functions over 60 lines", long_functions, 8, 8),

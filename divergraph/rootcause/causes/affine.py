@@ -13,23 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import (
-    Array,
-    Cause,
-    Floats,
-    Mask,
-    SampledTensors,
-    rms,
-)
-from divergraph.rootcause.causes.limits import (
-    CLOSE,
-    FEW,
-    GUESS,
-    LEFT,
-    LIKELY,
-    NO_GAIN,
-    SURE,
-)
+from divergraph.rootcause.causes.evidence import Array, Cause, Floats, Mask, SampledTensors, rms
+from divergraph.rootcause.causes.limits import CLOSE, FEW, GUESS, LEFT, LIKELY, NO_GAIN, SURE
 from divergraph.rootcause.causes.line_fits import LineFit, line_fits, simplest, usable
 from divergraph.rootcause.causes.words import share_text, slices_name, slices_text
 from divergraph.text.words import counted

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import (
-    Array,
-    Cause,
-    Foreign,
-    SampledTensors,
-    Trial,
-)
+from divergraph.rootcause.causes.evidence import Array, Cause, Foreign, SampledTensors, Trial
 from divergraph.rootcause.causes.limits import SURE
 from divergraph.rootcause.causes.reruns.operands import LARGEST, first_that_fits
 

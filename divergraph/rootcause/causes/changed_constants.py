@@ -14,23 +14,8 @@ import numpy as np
 from divergraph.rootcause.causes.affine import affine
 from divergraph.rootcause.causes.changed_weights import changed_weights
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import (
-    Array,
-    Cause,
-    Floats,
-    Mask,
-    SampledTensors,
-    rms,
-)
-from divergraph.rootcause.causes.limits import (
-    CLOSE,
-    FEW,
-    GUESS,
-    LIKELY,
-    ROUNDS,
-    STEP,
-    SURE,
-)
+from divergraph.rootcause.causes.evidence import Array, Cause, Floats, Mask, SampledTensors, rms
+from divergraph.rootcause.causes.limits import CLOSE, FEW, GUESS, LIKELY, ROUNDS, STEP, SURE
 from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.reruns.operands import LARGEST
 from divergraph.rootcause.causes.words import as_well, is_epsilon, values_text

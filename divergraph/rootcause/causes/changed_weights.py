@@ -17,14 +17,7 @@ from divergraph.rootcause.causes.evidence import (
     has_weights,
     rms,
 )
-from divergraph.rootcause.causes.limits import (
-    CLOSE,
-    FEW,
-    GUESS,
-    LIKELY,
-    NO_GAIN,
-    SURE,
-)
+from divergraph.rootcause.causes.limits import CLOSE, FEW, GUESS, LIKELY, NO_GAIN, SURE
 from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.reruns.operands import LARGEST
 from divergraph.rootcause.causes.reruns.products import products

@@ -5,21 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import (
-    Array,
-    Cause,
-    Floats,
-    SampledTensors,
-    rms,
-)
-from divergraph.rootcause.causes.limits import (
-    ENOUGH,
-    FEW,
-    GUESS,
-    LEFT,
-    LIKELY,
-    SURE,
-)
+from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTensors, rms
+from divergraph.rootcause.causes.limits import ENOUGH, FEW, GUESS, LEFT, LIKELY, SURE
 from divergraph.rootcause.causes.orders import same_values
 from divergraph.rootcause.values import correlation
 

@@ -11,13 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from divergraph.execute.contract import BodyChange
-from divergraph.rootcause.causes.limits import (
-    ENOUGH,
-    GUESS,
-    LEFT,
-    LIKELY,
-    SURE,
-)
+from divergraph.rootcause.causes.limits import ENOUGH, GUESS, LEFT, LIKELY, SURE
 from graphstore.model import UNIT_ROUNDOFF, AttrValue, DType, Evidence, EvidenceValue, Op
 
 T = TypeVar("T")

@@ -5,19 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import (
-    Cause,
-    Floats,
-    Mask,
-    SampledTensors,
-    rms,
-)
-from divergraph.rootcause.causes.limits import (
-    ALL,
-    LIKELY,
-    POINTS,
-    SURE,
-)
+from divergraph.rootcause.causes.evidence import Cause, Floats, Mask, SampledTensors, rms
+from divergraph.rootcause.causes.limits import ALL, LIKELY, POINTS, SURE
 from divergraph.rootcause.causes.words import share_text
 from divergraph.text.words import counted
 from graphstore.model import DType

@@ -8,20 +8,8 @@ from math import erf
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import (
-    Array,
-    Cause,
-    Floats,
-    SampledTensors,
-    rms,
-)
-from divergraph.rootcause.causes.limits import (
-    GUESS,
-    LEFT,
-    LIKELY,
-    POINTS,
-    SURE,
-)
+from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTensors, rms
+from divergraph.rootcause.causes.limits import GUESS, LEFT, LIKELY, POINTS, SURE
 
 _FEWEST = 64
 """With fewer elements a curve fits by chance."""

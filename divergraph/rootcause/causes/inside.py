@@ -22,15 +22,7 @@ from divergraph.rootcause.causes.evidence import (
     rms,
 )
 from divergraph.rootcause.causes.functions import FUNCTIONS
-from divergraph.rootcause.causes.limits import (
-    ALL,
-    CLOSE,
-    GUESS,
-    LEFT,
-    LIKELY,
-    LUCK,
-    STEP,
-)
+from divergraph.rootcause.causes.limits import ALL, CLOSE, GUESS, LEFT, LIKELY, LUCK, STEP
 from divergraph.rootcause.causes.reruns.settings import wrong_setting
 from divergraph.rootcause.causes.words import as_well, slices_text, step_text
 from graphstore.model import EvidenceValue

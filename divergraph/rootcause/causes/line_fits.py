@@ -9,13 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from divergraph.rootcause.causes.evidence import (
-    FaultEvidence,
-    Floats,
-    Mask,
-    SampledTensors,
-    rms,
-)
+from divergraph.rootcause.causes.evidence import FaultEvidence, Floats, Mask, SampledTensors, rms
 from divergraph.rootcause.causes.limits import PART
 from divergraph.rootcause.values import TINY
 

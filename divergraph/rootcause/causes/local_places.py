@@ -8,21 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage, rules_of_a_part
-from divergraph.rootcause.causes.evidence import (
-    Array,
-    Cause,
-    Mask,
-    SampledTensors,
-    rms,
-)
-from divergraph.rootcause.causes.limits import (
-    ALL,
-    ENOUGH,
-    FEW,
-    LIKELY,
-    PART,
-    SURE,
-)
+from divergraph.rootcause.causes.evidence import Array, Cause, Mask, SampledTensors, rms
+from divergraph.rootcause.causes.limits import ALL, ENOUGH, FEW, LIKELY, PART, SURE
 from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.words import ranges_text, share_text, slices_text
 from divergraph.text.words import counted

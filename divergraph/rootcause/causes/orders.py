@@ -9,12 +9,7 @@ import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors, rms
-from divergraph.rootcause.causes.limits import (
-    ENOUGH,
-    LEFT,
-    LIKELY,
-    SURE,
-)
+from divergraph.rootcause.causes.limits import ENOUGH, LEFT, LIKELY, SURE
 from divergraph.rootcause.causes.words import ranges_text
 
 _PROBES = 4096

@@ -6,12 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from divergraph.rootcause.causes.contract import (
-    CauseRule,
-    CauseStage,
-    cause_rules,
-    most_confidence,
-)
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage, cause_rules, most_confidence
 from divergraph.rootcause.causes.evidence import (
     Cause,
     FaultEvidence,

@@ -6,13 +6,7 @@ import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Cause, Mask, SampledTensors
-from divergraph.rootcause.causes.limits import (
-    ALL,
-    FEW,
-    GUESS,
-    LIKELY,
-    SURE,
-)
+from divergraph.rootcause.causes.limits import ALL, FEW, GUESS, LIKELY, SURE
 from divergraph.rootcause.causes.words import share_text, slices_text
 from divergraph.text.words import counted
 from graphstore.model import EvidenceValue

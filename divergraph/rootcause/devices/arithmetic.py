@@ -59,8 +59,8 @@ def ratio_of(sample: GroupSample, floors: Emulation) -> float | None:
 
 
 def measured(sample: GroupSample, floors: Emulation) -> tuple[float, Array, Array | None] | None:
-    """Introduced error over noise floor of one group, its device output in the reference's shape
-    and its emulation; None where it cannot be measured."""
+    """Introduced error over noise floor of one group, its device output and, if there is one, its
+    emulation, both in the reference's shape; None where it cannot be measured."""
     device = same_shape(sample.device, sample.reference.shape)
     if device is None or not (is_numeric(device) and is_numeric(sample.reference)):
         return None
@@ -69,4 +69,5 @@ def measured(sample: GroupSample, floors: Emulation) -> tuple[float, Array, Arra
     except MemoryError:
         return None  # the other samples of its kind will do
     floor = floor_of(sample.reference, emulated, floors.precision, len(sample.group.ops))
-    return relative(device, sample.reference) / floor, device, emulated
+    fits = emulated is not None and emulated.shape == sample.reference.shape
+    return relative(device, sample.reference) / floor, device, emulated if fits else None

@@ -18,12 +18,7 @@ from divergraph.rootcause.devices.mixed_precision import (
     borne_out,
     declared_type,
 )
-from divergraph.rootcause.devices.precision import (
-    Precision,
-    half_of,
-    precision_of,
-    precisions,
-)
+from divergraph.rootcause.devices.precision import Precision, half_of, precision_of, precisions
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.groups.group_runs import GroupSample
 from divergraph.rootcause.groups.groups import Group

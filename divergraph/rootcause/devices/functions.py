@@ -19,11 +19,7 @@ from divergraph.rootcause.devices.formulas import FORMULAS, Approximated, Approx
 from divergraph.rootcause.groups.group_runs import GroupSample, Samples
 from divergraph.rootcause.groups.groups import FEW_GROUPS, Group, sampled_groups
 from divergraph.rootcause.groups.op_graph import OpGraph
-from divergraph.rootcause.tolerances.local_errors import (
-    Noise,
-    last_place_noise,
-    local_suspicion,
-)
+from divergraph.rootcause.tolerances.local_errors import Noise, last_place_noise, local_suspicion
 from divergraph.rootcause.tolerances.noise_floor import Emulation
 
 FUNCTIONS = frozenset(
@@ -102,14 +98,14 @@ def _alone(golden: OpGraph, groups: Iterable[Group]) -> dict[str, Sequence[Group
 
 
 def _approximation(
-    samples: Iterable[GroupSample],
+    samples: Samples,
     kind: str,
     approximated: Approximated,
     floors: Callable[[Approximated], Emulation],
 ) -> dict[str, Approximation]:
     """The smallest relative error for *kind* that explains most of *samples*, or else the formula
     whose errors they have; empty if even the largest that approximations have does not: then it is
-    a fault."""
+    a fault. What several groups have in common may be off further: one alone may have the fault."""
     precision = floors(approximated).precision
     smallest = calibration.FUNCTION_SMALLEST
     if precision.rounds:
@@ -120,12 +116,17 @@ def _approximation(
         floor = floors({**approximated, kind: approximation})
         return _median(samples, floor) <= calibration.FUNCTION_FITS
 
-    for formula in (None, *FORMULAS.get(kind.removeprefix(fused("")), ())):
-        exactly = {**approximated, kind: Approximation(0.0, formula)}
-        if formula and _agreement(samples, floors(exactly)) < calibration.FORMULA_ALIKE:
-            continue
-        errors = sizes if formula is None else [0.0, *sizes]
-        tried = [Approximation(size, formula) for size in errors]
+    def hypotheses() -> Iterator[list[Approximation]]:
+        yield [Approximation(size) for size in sizes]
+        for formula in FORMULAS.get(kind.removeprefix(fused("")), ()):
+            exactly = floors({**approximated, kind: Approximation(0.0, formula)})
+            if _agreement(samples, exactly) >= calibration.FORMULA_ALIKE:
+                yield [Approximation(size, formula) for size in (0.0, *sizes)]
+        if precision.rounds and len(samples.groups) >= FEW_GROUPS // 2:
+            further = range(1, calibration.FUNCTION_STEPS_IN_COMMON + 1)
+            yield [Approximation(sizes[-1] * 2.0**step) for step in further]
+
+    for tried in hypotheses():
         if fits(tried[-1]):  # larger errors explain more
             return {kind: tried[bisect_left(tried, True, hi=len(tried) - 1, key=fits)]}
     return {}
@@ -133,15 +134,12 @@ def _approximation(
 
 def _agreement(samples: Iterable[GroupSample], floors: Emulation) -> float:
     """The median of the cosines between the device's errors and the emulation's."""
-    cosines = []
-    for sample in samples:
-        measurement = measured(sample, floors)
-        if (
-            measurement is not None
-            and measurement[2] is not None
-            and measurement[2].shape == sample.reference.shape
-        ):
-            cosines.append(agreement(measurement[1], measurement[2], sample.reference) or 0.0)
+    cosines = [
+        agreement(device, emulated, sample.reference) or 0.0
+        for sample in samples
+        for _, device, emulated in filter(None, [measured(sample, floors)])
+        if emulated is not None
+    ]
     return statistics.median(cosines) if cosines else 0.0
 
 
@@ -158,7 +156,7 @@ def _ratio_of(sample: GroupSample, floors: Emulation) -> float | None:
     if measurement is None:
         return None
     ratio, device, emulated = measurement
-    if emulated is None or emulated.shape != sample.reference.shape:
+    if emulated is None:
         return ratio
     noise = Noise((emulated,), floors.precision, least=last_place_noise(floors.precision))
     return max(ratio, local_suspicion(sample.reference, device, noise))

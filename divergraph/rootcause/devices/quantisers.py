@@ -16,15 +16,7 @@ from divergraph.graphs.matching.constants import constant_ops
 from divergraph.rootcause.devices.dynamic_scales import DynamicScale
 from divergraph.rootcause.devices.held_weights.packed_weights import PACKED, block_scales
 from graphstore.contract import RunData
-from graphstore.model import (
-    Comparison,
-    DType,
-    InputRef,
-    ModelGraph,
-    Op,
-    TensorIO,
-    TensorRef,
-)
+from graphstore.model import Comparison, DType, InputRef, ModelGraph, Op, TensorIO, TensorRef
 from graphstore.traverse.reach import reached
 
 DEQUANTISING = frozenset({"DequantizeLinear"})

@@ -1,4 +1,4 @@
-"""Devices of float32 that compute exponentials, roots and their like only nearly."""
+"""Devices that compute exponentials, roots and their like only nearly."""
 
 from __future__ import annotations
 
@@ -54,10 +54,13 @@ COMPUTED: dict[str, Callable[..., Array]] = {
 
 @pytest.fixture
 def compared(tmp_path: Path) -> Callable[..., RunData]:
-    """Compares with a device whose functions are *off* by op type, and changed by *fault*."""
+    """Compares with a device whose functions are *off* by op type, and changed by *fault*; what
+    they give is rounded to *dtype*."""
 
     def run(
-        off: dict[str, float], fault: Callable[[str, Array], Array] = lambda _, value: value
+        off: dict[str, float],
+        fault: Callable[[str, Array], Array] = lambda _, value: value,
+        dtype: type = np.float32,
     ) -> RunData:
         graph = helper.make_graph(
             layers(),
@@ -78,7 +81,7 @@ def compared(tmp_path: Path) -> Callable[..., RunData]:
             value = COMPUTED[node.op_type](*(values[name] for name in node.input))
             size = np.float32(off.get(node.op_type, 0.0))
             value = fault(node.name, value * (1 + size * np.sin(value * 37 + 1)))
-            values[node.output[0]] = value.astype(np.float32)
+            values[node.output[0]] = value.astype(dtype).astype(np.float32)
             (dumped,) = (tmp_path / "device").glob(f"{node.name}.0.*.npy")
             np.save(dumped, values[node.output[0]])
         return compare(CompareRequest(path, tmp_path / "golden", path, tmp_path / "device"))
@@ -119,3 +122,14 @@ def test_what_is_far_off_in_all_ops_of_a_type_is_a_fault(compared):
     data = compared({"Sqrt": 1e-3})
     assert len(data.origins) == LAYERS
     assert not data.run.analysis.arithmetic.functions
+
+
+def test_what_all_of_several_ops_lose_in_16_bits_is_how_they_are_computed(compared):
+    data = compared({"Sigmoid": 3e-3}, dtype=np.float16)  # six units, as short polynomials are off
+    assert data.run.verdict is not Verdict.DIVERGED
+    assert set(data.run.analysis.arithmetic.functions) == {"Sigmoid"}
+
+
+def test_what_a_single_op_loses_so_is_a_fault(compared):
+    data = compared({"Softmax": 3e-3}, dtype=np.float16)
+    assert [origin.op for origin in data.origins] == ["softmax"]

@@ -110,6 +110,10 @@ class Samples(list):
     def of(self, groups):
         return self
 
+    @property
+    def groups(self):
+        return [each.group for each in self]
+
 
 def sample(error: np.ndarray) -> GroupSample:
     group = Group(REF, REF, ("op",))
@@ -178,8 +182,10 @@ def tiles_by_chance() -> None:
     assert not alike(0.2, 100)
 
 
-def function_size(error: float, exact: float = 1e-7, precision=FP32) -> float | None:
-    """The size found for exponentials that are all off by *error*."""
+def function_size(
+    error: float, exact: float = 1e-7, precision=FP32, groups: int = 1
+) -> float | None:
+    """The size found for exponentials, in so many *groups*, that are all off by *error*."""
     golden = SimpleNamespace(ops={"op": SimpleNamespace(type="Exp", outputs=())})
 
     def floors(approximated) -> Off:
@@ -188,7 +194,10 @@ def function_size(error: float, exact: float = 1e-7, precision=FP32) -> float | 
         return off
 
     found = find_functions(
-        golden, [Group(REF, REF, ("op",))], lambda groups: Samples([sample(V * error)]), floors
+        golden,
+        [Group(REF, REF, ("op",))],
+        lambda _: Samples([sample(V * error)] * groups),
+        floors,
     )
     return found["Exp"].size if found else None
 
@@ -212,6 +221,13 @@ def function_in_16_bits() -> None:
 def function_steps() -> None:
     assert function_size(5e-5) is not None
     assert function_size(1e-3) is None
+
+
+def function_in_common() -> None:
+    unit = FP16.unit
+    assert function_size(5 * unit, unit / 4, FP16, groups=3) is None
+    assert function_size(5 * unit, unit / 4, FP16, groups=6) == pytest.approx(4 * unit)
+    assert function_size(20 * unit, unit / 4, FP16, groups=6) is None
 
 
 def formula_alike() -> None:
@@ -324,6 +340,7 @@ CASES: dict[str, Callable[[], None]] = {
     "FUNCTION_SMALLEST": function_fits,
     "FUNCTION_SMALLEST_16_BIT": function_in_16_bits,
     "FUNCTION_STEPS": function_steps,
+    "FUNCTION_STEPS_IN_COMMON": function_in_common,
     "DYNAMIC_ALIKE": dynamic_alike,
     "QUANTISED_MOST_OFF": quantised_most_off,
 }

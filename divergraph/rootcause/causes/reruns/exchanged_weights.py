@@ -13,13 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import (
-    Array,
-    Cause,
-    Floats,
-    SampledTensors,
-    rms,
-)
+from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTensors, rms
 from divergraph.rootcause.causes.limits import LUCK, SURE
 from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.reruns.operands import LARGEST

@@ -12,13 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import (
-    Array,
-    Cause,
-    Floats,
-    InsideStep,
-    SampledTensors,
-)
+from divergraph.rootcause.causes.evidence import Array, Cause, Floats, InsideStep, SampledTensors
 from divergraph.rootcause.causes.reruns.operands import LARGEST
 from graphstore.model import Op
 

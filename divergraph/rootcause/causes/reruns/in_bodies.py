@@ -16,12 +16,7 @@ import numpy as np
 from divergraph.execute.contract import BodyChange
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Cause, Floats, SampledTensors, rms
-from divergraph.rootcause.causes.limits import (
-    CLOSE,
-    GUESS,
-    STEP,
-    SURE,
-)
+from divergraph.rootcause.causes.limits import CLOSE, GUESS, STEP, SURE
 from divergraph.rootcause.causes.words import wrong_turns
 from graphstore.model import EvidenceValue, Op
 

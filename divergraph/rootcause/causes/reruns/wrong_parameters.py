@@ -14,13 +14,7 @@ import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTensors
-from divergraph.rootcause.causes.limits import (
-    FEW,
-    GUESS,
-    PART,
-    ROUNDS,
-    STEP,
-)
+from divergraph.rootcause.causes.limits import FEW, GUESS, PART, ROUNDS, STEP
 from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.reruns.operands import LARGEST
 from divergraph.rootcause.causes.words import slices_name, slices_text, values_text
