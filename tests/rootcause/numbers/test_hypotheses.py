@@ -225,8 +225,8 @@ def function_steps() -> None:
 
 def function_in_common() -> None:
     unit = FP16.unit
-    assert function_size(5 * unit, unit / 4, FP16, groups=3) is None
-    assert function_size(5 * unit, unit / 4, FP16, groups=6) == pytest.approx(4 * unit)
+    assert function_size(5 * unit, unit / 4, FP16, groups=2) is None
+    assert function_size(5 * unit, unit / 4, FP16, groups=3) == pytest.approx(4 * unit)
     assert function_size(20 * unit, unit / 4, FP16, groups=6) is None
 
 
