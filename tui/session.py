@@ -132,12 +132,7 @@ class Session:
         """The run at a glance."""
         from divergraph.ask.overview_answers import overview
 
-        with self._lock:
-            if self.target not in self._overviews:
-                answer = overview(self._open(), self.target)
-                self._overviews[self.target] = answer
-                self._settle()
-            return self._overviews[self.target]
+        return self._remembered(self._overviews, lambda: overview(self._open(), self.target))
 
     def curve(self, metric: str, where: str = "") -> MetricCurve:
         """The curve of a metric of the run, of the ops that the filter *where* takes."""
@@ -180,21 +175,15 @@ class Session:
         """What to do about the run; reads all of it."""
         from divergraph.ask.advisor.advisor import advise
 
-        with self._lock:
-            if self.target not in self._advice:
-                self._advice = {self.target: advise(self._open().run_data(self.target))}
-                self._settle()
-            return self._advice[self.target]
+        return self._remembered(
+            self._advice, lambda: advise(self._open().run_data(self.target)), only=True
+        )
 
     def rows(self) -> OpColumns:
         """All ops of the device graph of the run, or of the imported graph, in topo order."""
         from divergraph.ask.facts import load_facts
 
-        with self._lock:
-            if self.target not in self._rows:
-                self._rows[self.target] = load_facts(self._open(), self.target).rows
-                self._settle()
-            return self._rows[self.target]
+        return self._remembered(self._rows, lambda: load_facts(self._open(), self.target).rows)
 
     def read_attributes(self, ops: OpColumns, wanted: OpFilter) -> bool:
         """Read what *wanted* asks of attributes; False if *ops* are no longer :meth:`rows`."""
@@ -245,16 +234,14 @@ class Session:
         from divergraph.ask.model_parts import ModelParts
         from tui.part_chooser import GraphPartChooser, PartChooser
 
-        with self._lock:
-            if self.target not in self._choosers:
-                alone = self.kind == "graph"
-                find = ModelParts.of_graph if alone else ModelParts.stored
-                parts = find(self.asked, self.target)
-                parts.prepare()
-                chooser = (GraphPartChooser if alone else PartChooser)(parts, self.rows())
-                self._choosers = {self.target: chooser}
-                self._settle()
-            return self._choosers[self.target]
+        def make() -> PartChooser:
+            alone = self.kind == "graph"
+            find = ModelParts.of_graph if alone else ModelParts.stored
+            parts = find(self.asked, self.target)
+            parts.prepare()
+            return (GraphPartChooser if alone else PartChooser)(parts, self.rows())
+
+        return self._remembered(self._choosers, make, only=True)
 
     def asked(self, question: Callable[[GraphStore], T]) -> T:
         """The store's answer to a question."""
@@ -265,12 +252,11 @@ class Session:
         """Both graphs of the run and the links between them; those of the last target are kept."""
         from tui.ladder import ladders_of
 
-        with self._lock:
-            if self.target not in self._ladders:
-                ladders = ladders_of(self._open(), self.target, self.kind, self.rows())
-                self._ladders = {self.target: ladders}
-                self._settle()
-            return self._ladders[self.target]
+        return self._remembered(
+            self._ladders,
+            lambda: ladders_of(self._open(), self.target, self.kind, self.rows()),
+            only=True,
+        )
 
     def tensor(self, op: str, io: TensorIO, port: int) -> TensorLook:
         """What one tensor of the run looks like; the dumps of the last run only stay open."""
@@ -287,6 +273,17 @@ class Session:
                 self._tensors = {target: OpenedTensors(open_them)}
             opened = self._tensors[self.target]
         return opened.look(op, io, port)
+
+    def _remembered(self, cache: dict[str, T], make: Callable[[], T], *, only: bool = False) -> T:
+        """What *cache* has of the target, made now if it has nothing; *only* that is kept."""
+        with self._lock:
+            if self.target not in cache:
+                answer = make()
+                if only:
+                    cache.clear()
+                cache[self.target] = answer
+                self._settle()
+            return cache[self.target]
 
     def rest(self) -> None:
         """After much was done: let go of what only that needed."""

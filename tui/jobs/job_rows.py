@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from textual.content import Content
@@ -55,17 +55,14 @@ def ending_style(look: JobLook, mark: Face) -> str:
     return "origin" if differs else mark.style
 
 
-def job_columns(rows: Sequence[Sequence[Cell]]) -> tuple[ListColumn, ...]:
-    """The columns that *rows* need."""
-    widest = [max((width_of(row[n].text) for row in rows), default=0) for n in range(6)]
-    return (
-        ListColumn("job", "state", 9, sortable=False),
-        ListColumn("command", "command", 8, widest[1], sortable=False),
-        ListColumn("what", "what", 10, widest[2], sortable=False),
-        ListColumn("began", "began", 8, sortable=False, priority=2),
-        ListColumn("took", "took", 7, align="right", sortable=False, priority=1),
-        ListColumn("said", "how far, how it ended", 20, widest[5], sortable=False),
-    )
+COLUMNS = (
+    ListColumn("job", "state", 9, sortable=False),
+    ListColumn("command", "command", 8, sortable=False),
+    ListColumn("what", "what", 10, sortable=False),
+    ListColumn("began", "began", 8, sortable=False, priority=2),
+    ListColumn("took", "took", 7, align="right", sortable=False, priority=1),
+    ListColumn("said", "how far, how it ended", 20, sortable=False),
+)
 
 
 def job_row(look: JobLook, glyphs: Glyphs, at: float) -> tuple[Cell, ...]:

@@ -106,15 +106,7 @@ class NearbySearch:
 
 
 def _nearby(paths: Mapping[str, Any], folder: Path) -> Nearby:
-    pairs = [
-        NearbyPair(
-            _side(pair["golden"], folder),
-            _side(pair["device"], folder),
-            pair["shared"],
-            pair["ops"],
-        )
-        for pair in paths["pairs"]
-    ]
+    pairs = [_pair(pair, folder) for pair in paths["pairs"]]
     return Nearby(tuple(pairs), paths["graphs"], paths["dumps"], paths["cut"] or "")
 
 

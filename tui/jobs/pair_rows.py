@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from textual.content import Content
 
 from divergraph.text.printable import printable
@@ -11,19 +9,15 @@ from tui.jobs.nearby import NearbyPair
 from tui.style import theme
 from tui.style import words as wording
 from tui.style.glyphs import Glyphs
-from tui.widgets.cells import cut_to, width_of
+from tui.widgets.cells import cut_to
 from tui.widgets.columns import ListColumn
 from tui.widgets.rows import Cell
 
-
-def pair_columns(rows: Sequence[Sequence[Cell]]) -> tuple[ListColumn, ...]:
-    """The columns that *rows* need."""
-    widest = [max((width_of(row[n].text) for row in rows), default=0) for n in range(3)]
-    return (
-        ListColumn("golden", "golden model", 16, widest[0], sortable=False, cut="name"),
-        ListColumn("device", "device graph", 16, widest[1], sortable=False, cut="name"),
-        ListColumn("fits", "ops that fit", 12, widest[2], align="right", sortable=False),
-    )
+PAIR_COLUMNS = (
+    ListColumn("golden", "golden model", 16, sortable=False, cut="name"),
+    ListColumn("device", "device graph", 16, sortable=False, cut="name"),
+    ListColumn("fits", "ops that fit", 12, align="right", sortable=False),
+)
 
 
 def pair_row(pair: NearbyPair) -> tuple[Cell, ...]:

@@ -30,15 +30,14 @@ def origins(overview: Overview, glyphs: Glyphs) -> FixedRows:
     ranks = [origin.rank for origin in accused] or list(range(1, len(rows) + 1))
     causes = {origin.op: origin.cause for origin in accused if origin.cause}
     cells = [_origin(rank, row, causes, glyphs) for rank, row in zip(ranks, rows, strict=True)]
-    names = _name_width(rows)
-    why = max((width_of(row[5].text) for row in cells), default=0)
+
     columns = [
         ListColumn("rank", "#", 4, align="right", sortable=False),
-        ListColumn("op", "op", 14, names, cut="name", sortable=False),
+        ListColumn("op", "op", 14, cut="name", sortable=False),
         ListColumn("type", "type", 10, 16, priority=7, sortable=False),
         ListColumn("cos", "cos", 8, align="right", sortable=False),
         ListColumn("rel", "rel.err", 8, align="right", priority=3, sortable=False),
-        ListColumn("why", "over in", 7, why, priority=2, sortable=False),
+        ListColumn("why", "over in", 7, priority=2, sortable=False),
     ]
     return FixedRows(columns, cells)
 
@@ -48,23 +47,19 @@ def listed(overview: Overview) -> tuple[OpRow, ...]:
     return (*overview.origin_rows, *overview.suspect_rows) or overview.worst
 
 
-def _name_width(rows: Sequence[OpRow]) -> int:
-    return max((width_of(row.id) + (3 if row.fused > 1 else 0) for row in rows), default=0)
-
-
 def _guilty(answers: Sequence[OriginAnswer], rows: Sequence[OpRow], glyphs: Glyphs) -> FixedRows:
     """Origins and suspects of a run whose errors were split."""
     cells = [_accused(one, row, glyphs) for one, row in zip(answers, rows, strict=True)]
     shares = any(one.share is not None for one in answers)
-    why = max((width_of(row[-1].text) for row in cells), default=0)
+
     columns = [
         ListColumn("rank", "#", 4, align="right", sortable=False),
-        ListColumn("op", "op", 14, _name_width(rows), cut="name", sortable=False),
+        ListColumn("op", "op", 14, cut="name", sortable=False),
         ListColumn("type", "type", 8, 16, priority=7, sortable=False),
         ListColumn("susp", "susp", 6, 7, align="right", sortable=False),
         ListColumn("rel", "rel.err", 7, align="right", priority=8, sortable=False),
         ListColumn("share", "share", 5, align="right", priority=3, sortable=False),
-        ListColumn("why", "why", 12, why, priority=2, sortable=False),
+        ListColumn("why", "why", 12, priority=2, sortable=False),
     ]
     if not shares:
         del columns[5]
@@ -113,10 +108,10 @@ def _origin(rank: int, row: OpRow, causes: dict[str, str], glyphs: Glyphs) -> tu
 def modules(overview: Overview, glyphs: Glyphs) -> FixedRows:
     """Name spaces, the worst first."""
     rows = [_module(module, glyphs) for module in overview.modules]
-    names = max((width_of(module.name) for module in overview.modules), default=0)
+
     columns = (
         ListColumn("state", "", 2, sortable=False),
-        ListColumn("module", "module", 12, names, cut="name", sortable=False),
+        ListColumn("module", "module", 12, cut="name", sortable=False),
         ListColumn("ops", "ops", _widest(rows, 2), align="right", priority=3, sortable=False),
         ListColumn("cos", "worst cos", 9, align="right", sortable=False),
         ListColumn("over", "over", _widest(rows, 4), align="right", priority=2, sortable=False),
@@ -152,11 +147,10 @@ def reasons(overview: Overview) -> FixedRows:
         )
         for group in overview.reasons
     ]
-    words = max((width_of(row[1].text) for row in rows), default=0)
-    examples = max((width_of(row[2].text) for row in rows), default=0)
+
     columns = (
         ListColumn("count", "", _widest(rows, 0), align="right", sortable=False),
-        ListColumn("why", "why", 16, words, sortable=False),
-        ListColumn("ops", "for example", 12, examples, priority=1, sortable=False),
+        ListColumn("why", "why", 16, sortable=False),
+        ListColumn("ops", "for example", 12, priority=1, sortable=False),
     )
     return FixedRows(columns, rows)

@@ -49,20 +49,22 @@ def in_order(entries: Sequence[RunEntry], column: str, *, turned: bool = False) 
 
 
 def run_columns(rows: Sequence[Sequence[Cell]]) -> tuple[ListColumn, ...]:
-    """The columns that *rows* need."""
-    cells = len(rows[0]) if rows else 8
-    widest = [max((width_of(row[n].text) for row in rows), default=0) for n in range(cells)]
-    has_cells = cells > 8  # some model has a baseline
+    """The columns that *rows* need; no number is cut."""
+
+    def widest(least: int, place: int) -> int:
+        return max(least, *(width_of(row[place].text) for row in rows), 0)
+
+    has_baselines = bool(rows) and len(rows[0]) > 8
     return (
         ListColumn("mark", "", 1, sticky=True, sortable=False),
-        ListColumn("name", "name", 12, widest[1]),
-        ListColumn("verdict", "verdict", 12, widest[2]),
-        ListColumn("ops", "ops", max(6, widest[3]), align="right", priority=2),
-        ListColumn("compared", "compared", max(8, widest[4]), align="right", priority=3),
-        ListColumn("over", "over", max(5, widest[5]), align="right", priority=1),
+        ListColumn("name", "name", 12),
+        ListColumn("verdict", "verdict", 12),
+        ListColumn("ops", "ops", widest(6, 3), align="right", priority=2),
+        ListColumn("compared", "compared", widest(8, 4), align="right", priority=3),
+        ListColumn("over", "over", widest(5, 5), align="right", priority=1),
         ListColumn("made", "made (UTC)", 16, priority=4),
-        ListColumn("what", "device graph", 14, widest[7], priority=5),
-        *([ListColumn("baseline", "baseline", 8, widest[8], priority=1)] if has_cells else []),
+        ListColumn("what", "device graph", 14, priority=5),
+        *([ListColumn("baseline", "baseline", 8, priority=1)] if has_baselines else []),
     )
 
 

@@ -83,12 +83,17 @@ class ViewScreen(JobActions):
         session = self.owner.session
         return ScreenAddress(session.target, session.kind, view=self.VIEW)
 
-    def show_address(self, address: ScreenAddress) -> None:
-        """Show what *address* says, loading only what is not there yet."""
+    def show_place(self) -> None:
+        """Say in the title line what is looked at, and how."""
         session = self.owner.session
         place = f"{session.kind} {session.target}" if session.target else ""
         crumbs = [crumb for crumb in ("divergraph", place, self.CRUMB) if crumb]
         self.query_one(TitleLine).show(crumbs, session.store_name)
+
+    def show_address(self, address: ScreenAddress) -> None:
+        """Show what *address* says, loading only what is not there yet."""
+        session = self.owner.session
+        self.show_place()
         if self._at != session.stamp:
             self._at = session.stamp
             self._filled = False
@@ -314,9 +319,15 @@ class ViewScreen(JobActions):
         if self.allowed("jump.forward"):
             self.owner.jump(1)
 
+    def named_op(self) -> str:
+        """The op whose name ``y`` offers."""
+        return self.current_op()
+
     def yank_choices(self) -> dict[str, tuple[str, str]]:
         """What ``y`` offers: what it is, to its letter and text."""
-        choices = {"address": ("l", str(self.address()))}
+        op = self.named_op()
+        choices = {"name": ("n", op)} if op else {}
+        choices["address"] = "l", str(self.address())
         commands = self.owner.session.commands
         if commands:
             choices["command"] = ("c", commands[-1])

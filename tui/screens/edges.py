@@ -7,18 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from textual.screen import Screen
-from textual.widget import Widget
 
 from divergraph.text.words import shape_text
 from tui.messages import ask
 from tui.owner import Owner
 from tui.screens.windows.neighbourhood import NeighbourhoodOverlay
-from tui.screens.windows.overlays import Overlay
+from tui.screens.windows.overlays import ChoiceOverlay
 from tui.style import words as wording
 from tui.style.glyphs import Glyphs
 from tui.widgets.columns import ListColumn
-from tui.widgets.row_list import RowList
-from tui.widgets.rows import Cell, FixedRows
+from tui.widgets.rows import Cell
 
 if TYPE_CHECKING:
     from divergraph.ask.answers import OpDetail, TensorRow
@@ -89,15 +87,10 @@ class EdgeActions(Screen[None]):
         self.owner.open_op(op)
 
 
-class EdgeOverlay(Overlay):
+class EdgeOverlay(ChoiceOverlay):
     """Several ops at the other ends of edges; enter goes to one."""
 
     def __init__(self, glyphs: Glyphs, title: str, found: Sequence[Neighbour]) -> None:
-        super().__init__(glyphs, title)
-        self._found = found
-
-    def content(self) -> Widget:
-        """A row for each edge."""
         columns = (
             ListColumn("port", "port", 6, 8, sortable=False),
             ListColumn("op", "op", 20, 200, cut="name", sortable=False),
@@ -111,13 +104,9 @@ class EdgeOverlay(Overlay):
                 Cell(neighbour.tensor),
                 Cell(neighbour.layout),
             )
-            for neighbour in self._found
+            for neighbour in found
         ]
-        return RowList(FixedRows(columns, rows), self.glyphs)
-
-    def on_row_list_opened(self, event: RowList.Opened) -> None:
-        """Go to the op of the row."""
-        self.dismiss(self._found[event.index].op)
+        super().__init__(glyphs, title, columns, rows, [neighbour.op for neighbour in found])
 
 
 def neighbours(detail: OpDetail, *, before: bool) -> list[Neighbour]:

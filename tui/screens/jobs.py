@@ -16,7 +16,7 @@ from graphstore.errors import DivergraphError
 from tui.address import ScreenAddress
 from tui.jobs.form_table import FORMS
 from tui.jobs.job_rows import (
-    job_columns,
+    COLUMNS,
     job_row,
     present,
     problems_text,
@@ -28,7 +28,7 @@ from tui.messages import OpenTarget
 from tui.screens.job_forms import JobStarter
 from tui.screens.windows.line_form import LineForm
 from tui.style import words as wording
-from tui.widgets.lines import KeyLine, TitleLine
+from tui.widgets.lines import KeyLine
 from tui.widgets.row_list import RowList
 from tui.widgets.rows import FixedRows
 from tui.widgets.text_pane import TextPane
@@ -78,10 +78,7 @@ class JobsScreen(JobStarter):
 
     def show_address(self, address: ScreenAddress) -> None:
         """Look anew."""
-        session = self.owner.session
-        place = f"{session.kind} {session.target}" if session.target else ""
-        crumbs = [crumb for crumb in ("divergraph", place, self.CRUMB) if crumb]
-        self.query_one(TitleLine).show(crumbs, session.store_name)
+        self.show_place()
         self.owner.look_at_jobs()
 
     def load(self, address: ScreenAddress) -> None:
@@ -101,7 +98,7 @@ class JobsScreen(JobStarter):
             self._here, owner.fresh_job = owner.fresh_job, ""
         at = names.index(self._here) if self._here in names else 0
         listed = self.query_one("#jobs", RowList)
-        listed.show(FixedRows(job_columns(rows), rows), cursor=at)
+        listed.show(FixedRows(COLUMNS, rows), cursor=at)
         running = sum(look.runs for look in self._shown)
         text = ", ".join([wording.count(len(rows), "job"), f"{running} running"])
         lost = "as they were when the server answered" if owner.job_trouble else text

@@ -160,7 +160,6 @@ class LineageScreen(LadderPanes):
         ladders = self._ladders
         return -1 if ladders is None else ladders.device.number.get(self.current_op(), -1)
 
-    def yank_choices(self) -> dict[str, tuple[str, str]]:
-        """The op under the cursor, of either graph, beside what every view offers."""
-        choices = super().yank_choices()
-        return {"name": ("n", self._op), **choices} if self._op else choices
+    def named_op(self) -> str:
+        """The op under the cursor, of either graph."""
+        return self._op

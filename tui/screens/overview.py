@@ -211,11 +211,3 @@ class OverviewScreen(ViewScreen):
         """The origin under the cursor."""
         index = self.query_one("#origins", RowList).cursor
         return self._origins[index].id if index < len(self._origins) else ""
-
-    def yank_choices(self) -> dict[str, tuple[str, str]]:
-        """The origin under the cursor, beside what every view offers."""
-        choices = super().yank_choices()
-        index = self.query_one("#origins", RowList).cursor
-        if index < len(self._origins):
-            choices = {"name": ("n", self._origins[index].id), **choices}
-        return choices

@@ -237,9 +237,3 @@ class PropagationScreen(JobStarter):
         if key_id == "paths.exact" and not self.current_op():
             return "no op is chosen here"
         return super().why_not(key_id)
-
-    def yank_choices(self) -> dict[str, tuple[str, str]]:
-        """The op under the cursor, beside what every view offers."""
-        op = self.current_op()
-        choices = super().yank_choices()
-        return {"name": ("n", op), **choices} if op else choices

@@ -11,7 +11,7 @@ from divergraph.text.printable import printable
 from graphstore.errors import DivergraphError
 from tui.address import ScreenAddress
 from tui.jobs.nearby import Nearby, NearbyPair, NearbySearch
-from tui.jobs.pair_rows import pair_columns, pair_row, pair_text
+from tui.jobs.pair_rows import PAIR_COLUMNS, pair_row, pair_text
 from tui.keys import BY_ID, KeyScope, bindings
 from tui.screens.job_forms import JobStarter
 from tui.style import theme
@@ -148,7 +148,7 @@ class StartScreen(JobStarter):
         separator = f" {self.owner.settings.glyphs.separator} "
         texts = [f"{graphs} and {dumps} found", *([nearby.cut] if nearby.cut else [])]
         listed = self.query_one("#pairs", RowList)
-        listed.show(FixedRows(pair_columns(rows), rows), empty="nothing here fits together")
+        listed.show(FixedRows(PAIR_COLUMNS, rows), empty="nothing here fits together")
         listed.border_subtitle = Content(wording.count(len(rows), "pair"))
         self._say(trouble or separator.join(texts))
         self.query_one("#pair-about", TextPane).set_class(not rows, "-nothing")

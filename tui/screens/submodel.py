@@ -83,7 +83,7 @@ class SubmodelScreen(PartJobs):
         marks = self.owner.session.marks.now
         return replace(
             super().address(),
-            op=self._goal or self._cursor_op(),
+            op=self._goal or self.named_op(),
             starts=marks.starts,
             ends=marks.ends,
             side="" if marks.side is Side.DEVICE else marks.side.value,
@@ -252,19 +252,19 @@ class SubmodelScreen(PartJobs):
     def mark_part(self, what: str, op: str) -> None:
         """Mark the op under the cursor; its part is shown at once."""
         history = self.owner.session.marks
-        history.set(history.now.toggled(what, self._cursor_op() or op))
+        history.set(history.now.toggled(what, self.named_op() or op))
         self._choose()
 
     def action_part_mark(self, what: str) -> None:
         """Mark the op under the cursor as a start or an end."""
         if self.allowed(f"part.{what}"):
-            self.mark_part(what, self._cursor_op())
+            self.mark_part(what, self.named_op())
 
     def action_unmark(self) -> None:
         """Take the marks off the op under the cursor."""
         if self.allowed("part.unmark"):
             history = self.owner.session.marks
-            history.set(history.now.without(self._cursor_op()))
+            history.set(history.now.without(self.named_op()))
             self._choose()
 
     def action_undo(self) -> None:
@@ -284,7 +284,7 @@ class SubmodelScreen(PartJobs):
         """Show the ops of the other graph, with the marks on what stands for them."""
         if not self.allowed("part.side") or self._chooser is None:
             return
-        chooser, history, here = self._chooser, self.owner.session.marks, self._cursor_op()
+        chooser, history, here = self._chooser, self.owner.session.marks, self.named_op()
         marks = history.now
 
         def turn() -> tuple[Marks, Marks]:
@@ -302,7 +302,7 @@ class SubmodelScreen(PartJobs):
         """Why a key of this view does nothing at present."""
         session = self.owner.session
         if key_id.startswith("part."):
-            here = self._cursor_op()
+            here = self.named_op()
             return self.why_no_part(key_id, here) if session.target else "nothing is open yet"
         return super().why_not(key_id)
 
@@ -318,7 +318,7 @@ class SubmodelScreen(PartJobs):
         else:
             self.query_one("#part-ops", RowList).cursor = self._listed.place[op]
 
-    def _cursor_op(self) -> str:
+    def named_op(self) -> str:
         """The op under the cursor, of the side shown."""
         listed = self.query_one("#part-ops", RowList)
         source = listed.source
@@ -326,11 +326,11 @@ class SubmodelScreen(PartJobs):
 
     def same_query(self) -> tuple[str, str]:
         """What the op under the cursor feeds."""
-        return ("descendants", self._cursor_op()) if self._cursor_op() else ("", "")
+        return ("descendants", self.named_op()) if self.named_op() else ("", "")
 
     def current_op(self) -> str:
         """The device's op under the cursor, or the one that stands for the original there."""
-        op = self._cursor_op()
+        op = self.named_op()
         if self._listed is None or self._listed.side is Side.DEVICE or self._chooser is None:
             return op
         return next(iter(self._chooser.on_other_side(Marks(Side.GOLDEN, (op,))).starts), "")
@@ -339,9 +339,3 @@ class SubmodelScreen(PartJobs):
         """Its place in execution order."""
         rows = self.owner.session.known_rows()
         return -1 if rows is None else rows.number.get(self.current_op(), -1)
-
-    def yank_choices(self) -> dict[str, tuple[str, str]]:
-        """The op under the cursor, beside what every view offers."""
-        op = self._cursor_op()
-        choices = super().yank_choices()
-        return {"name": ("n", op), **choices} if op else choices

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from tui.widgets.cells import width_of
 from tui.widgets.columns import ListColumn
 
 STYLES = (
@@ -53,6 +54,18 @@ class FixedRows:
 
     columns: Sequence[ListColumn]
     rows: Sequence[Sequence[Cell]] = ()
+
+    def __post_init__(self) -> None:
+        """A column that does not say what it needs needs its widest cell."""
+        columns = [
+            column if column.natural else replace(column, natural=self._widest(place))
+            for place, column in enumerate(self.columns)
+        ]
+        object.__setattr__(self, "columns", columns)
+
+    def _widest(self, place: int) -> int:
+        cells = (row[place] for row in self.rows)
+        return max((width_of(cell.text) + width_of(cell.tail) for cell in cells), default=0)
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -278,8 +278,3 @@ class TensorScreen(ErrorMapScreen):
     def current_topo(self) -> int:
         """Its place in execution order."""
         return -1 if self._detail is None else self._detail.row.topo
-
-    def yank_choices(self) -> dict[str, tuple[str, str]]:
-        """The op's name beside what every view offers."""
-        op = self.current_op()
-        return {"name": ("n", op), **super().yank_choices()} if op else super().yank_choices()

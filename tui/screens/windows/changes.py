@@ -15,7 +15,6 @@ from tui.screens.windows.overlays import Overlay, Window
 from tui.style import theme
 from tui.style import words as wording
 from tui.style.glyphs import Glyphs
-from tui.widgets.cells import width_of
 from tui.widgets.columns import ListColumn
 from tui.widgets.row_list import RowList
 from tui.widgets.rows import Cell, FixedRows
@@ -55,10 +54,10 @@ class ChangesOverlay(Overlay):
         """A row for each op that changed."""
         changes = self._changes.changes
         rows = [_cells(change, self.glyphs) for change in changes]
-        longest = max((width_of(row[1].text) for row in rows), default=0)
+
         columns = (
             ListColumn("kind", "change", 13, sortable=False),
-            ListColumn("op", "op", 16, longest, cut="name", sortable=False),
+            ListColumn("op", "op", 16, cut="name", sortable=False),
             ListColumn("old", "old error", 9, align="right", priority=2, sortable=False),
             ListColumn("new", "new error", 9, align="right", priority=2, sortable=False),
             ListColumn("times", "new/old", 8, align="right", priority=1, sortable=False),

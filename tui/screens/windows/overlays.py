@@ -15,7 +15,7 @@ from tui.render.hanging import hung
 from tui.style import theme
 from tui.style import words as wording
 from tui.style.glyphs import Glyphs
-from tui.widgets.cells import fit, width_of
+from tui.widgets.cells import fit
 from tui.widgets.columns import ListColumn
 from tui.widgets.row_list import RowList
 from tui.widgets.rows import Cell, FixedRows
@@ -59,6 +59,32 @@ class Overlay(ModalScreen[str | None]):
         raise NotImplementedError
 
 
+class ChoiceOverlay(Overlay):
+    """A list; the result is what stands in *results* at the place of the row that is opened."""
+
+    empty = ""
+    """What stands in place of no row."""
+
+    def __init__(
+        self,
+        glyphs: Glyphs,
+        title: str,
+        columns: Sequence[ListColumn],
+        rows: Sequence[Sequence[Cell]],
+        results: Sequence[str | None],
+    ) -> None:
+        super().__init__(glyphs, title)
+        self._rows, self._results = FixedRows(columns, rows), results
+
+    def content(self) -> Widget:
+        """The list."""
+        return RowList(self._rows, self.glyphs, empty=self.empty)
+
+    def on_row_list_opened(self, event: RowList.Opened) -> None:
+        """Choose the row."""
+        self.dismiss(self._results[event.index])
+
+
 class TextOverlay(Overlay):
     """A window with a long text, for instance one op in full."""
 
@@ -77,36 +103,25 @@ class TextOverlay(Overlay):
         pane.focus()
 
 
-class LogOverlay(Overlay):
+class LogOverlay(ChoiceOverlay):
     """The shell commands that show what was on screen, newest first; enter copies one."""
 
+    empty = "nothing was asked yet"
+
     def __init__(self, glyphs: Glyphs, commands: Sequence[str]) -> None:
-        super().__init__(glyphs, "The same from the shell (enter copies)")
-        self._commands = commands[::-1]
-
-    def content(self) -> Widget:
-        """The list of commands."""
-        longest = max(map(width_of, self._commands), default=0)
-        column = ListColumn("command", "command", 20, longest, sortable=False)
-        rows = [(Cell(command),) for command in self._commands]
-        return RowList(FixedRows((column,), rows), self.glyphs, empty="nothing was asked yet")
-
-    def on_row_list_opened(self, event: RowList.Opened) -> None:
-        """Copy the command."""
-        self.dismiss(self._commands[event.index])
+        newest = commands[::-1]
+        column = ListColumn("command", "command", 20, sortable=False)
+        title = "The same from the shell (enter copies)"
+        super().__init__(glyphs, title, (column,), [(Cell(text),) for text in newest], newest)
 
 
-class YankOverlay(Overlay):
+class YankOverlay(ChoiceOverlay):
     """What can be copied, each under its letter."""
 
     BINDINGS = bindings(KeyScope.YANK)
 
     def __init__(self, glyphs: Glyphs, choices: Mapping[str, tuple[str, str]]) -> None:
-        super().__init__(glyphs, "Copy")
         self._choices = choices
-
-    def content(self) -> Widget:
-        """One row a choice: letter, what, and the text itself."""
         columns = (
             ListColumn("key", "key", 3, sortable=False),
             ListColumn("what", "what", 9, sortable=False),
@@ -114,18 +129,14 @@ class YankOverlay(Overlay):
         )
         rows = [
             (Cell(letter, "linked"), Cell(what), Cell(text.replace("\t", "  ")))
-            for what, (letter, text) in self._choices.items()
+            for what, (letter, text) in choices.items()
         ]
-        return RowList(FixedRows(columns, rows), self.glyphs)
+        super().__init__(glyphs, "Copy", columns, rows, [text for _, text in choices.values()])
 
     def action_copy(self, what: str) -> None:
         """Copy one of the choices."""
         if what in self._choices:
             self.dismiss(self._choices[what][1])
-
-    def on_row_list_opened(self, event: RowList.Opened) -> None:
-        """Copy the choice of the row."""
-        self.dismiss(list(self._choices.values())[event.index][1])
 
 
 def help_text(
