@@ -12,7 +12,7 @@ from pathlib import Path
 from graphstore.errors import ConfigError
 from graphstore.private_folder import private_folder
 from tui.keys import BY_ID
-from tui.style.glyphs import ENVIRONMENT_SWITCH, SETS, UNICODE, Glyphs
+from tui.style.glyphs import ASCII, ENVIRONMENT_SWITCH, SETS, UNICODE, Glyphs
 from tui.terminal.pixels import ENVIRONMENT_SWITCH as PIXELS_SWITCH
 from tui.terminal.pixels import PixelProtocol, PixelTerminal, pixel_terminal
 
@@ -51,7 +51,7 @@ def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     table = _read(path)
     ui = _table(path, table, "tui")
     _check_names(path, ui, ("glyphs", "theme", "pixels"), "setting")
-    name = environment.get(ENVIRONMENT_SWITCH) or str(ui.get("glyphs", UNICODE.name))
+    name = environment.get(ENVIRONMENT_SWITCH) or str(ui.get("glyphs", _usual(environment)))
     state = platformdirs.user_state_path("divergraph")
     theme = str(ui.get("theme") or chosen_theme(state))
     _check_names(path, [name], SETS, "set of glyphs")
@@ -69,6 +69,14 @@ def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         export_dir=Path.cwd(),
         state_dir=state,
     )
+
+
+def _usual(environment: Mapping[str, str]) -> str:
+    """The glyphs for the locale. Who says none has a terminal of today, in a container mostly."""
+    names = (environment.get(name, "") for name in ("LC_ALL", "LC_CTYPE", "LANG"))
+    locale = next(filter(None, names), "")
+    has_unicode = not locale or "utf8" in locale.lower().replace("-", "")
+    return (UNICODE if has_unicode else ASCII).name
 
 
 def chosen_theme(state: Path) -> str:

@@ -6,7 +6,7 @@ import os
 from enum import StrEnum
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypedDict, TypeVar
 
 from graphstore.errors import InputError
 from graphstore.filter import OpFilter, parse_filter
@@ -25,6 +25,32 @@ _SHORT_OPERANDS = ("hf32", "tf32")
 """float32 whose matrix operands have fewer bits: the formats users may choose."""
 
 _Word = TypeVar("_Word", bound=StrEnum)
+
+
+class PlaceOptions(TypedDict, total=False):
+    """Which of several dumps of a folder is taken."""
+
+    time: str | None
+    rank: int | None
+    model_id: int | None
+    step: int | None
+
+
+class JudgingOptions(TypedDict, total=False):
+    """The options of the root-cause analysis, as of ``compare``."""
+
+    suspect: float
+    guilty: float
+    precision: str
+    memory: int
+
+
+class WorkerOptions(TypedDict, total=False):
+    """Who measures many tensors, as of ``compare``."""
+
+    jobs: int | None
+    cluster: str | None
+    resume: bool
 
 
 def optional_path(given: AnyPath | None) -> Path | None:

@@ -6,9 +6,18 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Unpack
 
-from divergraph.api.arguments import AnyPath, optional_path, root_cause_of, word, workers_of
+from divergraph.api.arguments import (
+    AnyPath,
+    JudgingOptions,
+    PlaceOptions,
+    WorkerOptions,
+    optional_path,
+    root_cause_of,
+    word,
+    workers_of,
+)
 from divergraph.api.progress import ProgressOption, telling
 from divergraph.api.runs.compared_run import ComparedRun
 from divergraph.api.store import AnyStore, opened_for_keeping
@@ -31,27 +40,16 @@ from graphstore.model import GUILTY, SUSPECT
 from importers.dumps.contract import DumpChoice
 
 
-class CompareOptions(TypedDict, total=False):
+class CompareOptions(PlaceOptions, JudgingOptions, WorkerOptions, total=False):
     """The options of a comparison; ``compare`` says what each means."""
 
     device_graph: AnyPath | None
-    time: str | None
-    rank: int | None
-    model_id: int | None
-    step: int | None
     thresholds: AnyPath | None
     match: AnyPath | None
     undumped_outputs: AnyPath | None
     undumped_graph: AnyPath | None
     weights: AnyPath | None
     method: str
-    suspect: float
-    guilty: float
-    precision: str
-    memory: int
-    jobs: int | None
-    cluster: str | None
-    resume: bool
 
 
 def compare(

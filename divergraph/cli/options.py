@@ -13,7 +13,7 @@ import click
 
 from divergraph.api.arguments import precision_names
 from divergraph.cli.numbers import FiniteRange
-from divergraph.cli.say import say, say_json, say_note
+from divergraph.cli.say import say, say_beside, say_json, say_note
 from divergraph.files.config_file import read_config
 from divergraph.jobs.stage_times import timed
 from divergraph.present.json_text import Json, json_text
@@ -145,6 +145,30 @@ def root_cause_options(command: _Command) -> _Command:
     return command
 
 
+_natural = click.IntRange(min=0)
+_PLACES = (
+    click.option(
+        "--step", type=_natural, metavar="N", help="The step or iteration to take, of several."
+    ),
+    click.option(
+        "--rank", type=_natural, metavar="N", help="The rank or device to take, of several."
+    ),
+    click.option(
+        "--model-id", type=_natural, metavar="N", help="The model id to take, of several."
+    ),
+    click.option(
+        "--time", metavar="TIME", help="The dump time to take, of several (YYYYMMDDHHMMSS)."
+    ),
+)
+
+
+def place_options(command: _Command) -> _Command:
+    """Give a command the options that choose among several dumps of a folder."""
+    for option in reversed(_PLACES):
+        command = option(command)
+    return command
+
+
 method_option = click.option(
     "--method",
     type=click.Choice(_METHODS),
@@ -219,6 +243,24 @@ def print_record(record: object, name: str = "", **parameters: Any) -> None:
     from divergraph.present.declared_answer import answer_json
 
     print_json(answer_json(record, name, **parameters))
+
+
+def print_or_show(
+    record: Answer, show: Callable[[Answer], object], *, as_json: bool, **parameters: Any
+) -> None:
+    """A record as JSON, which may need *parameters*, or by *show*."""
+    if as_json:
+        print_record(record, **parameters)
+    else:
+        show(record)
+
+
+def print_done(shape: Mapping[str, Json], message: str, *, as_json: bool) -> None:
+    """What was done: as JSON on standard output, or a *message* on standard error."""
+    if as_json:
+        print_json(shape)
+    else:
+        say_beside(message)
 
 
 def print_answer(

@@ -18,7 +18,7 @@ import click
 
 from divergraph.ask.question import help_of, is_about_run
 from divergraph.ask.registry import own_names, own_question
-from divergraph.cli.command_table import COMMANDS
+from divergraph.cli.command_table import COMMANDS, helped_sections
 from divergraph.cli.loudness import is_loudness
 from divergraph.cli.main import cli
 from divergraph.present.schema import answers, commands, fields_of
@@ -335,8 +335,33 @@ def _commands_beside_questions() -> Iterator[str]:
         yield f"| {reason} | {', '.join(f'`{name}`' for name in names)} |"
 
 
+def man_page() -> str:
+    """``man divergraph``: the commands under their headings; ``--help`` says more of each."""
+    lines = [
+        '.TH DIVERGRAPH 1 "" Divergraph "User Commands"',
+        ".SH NAME",
+        r"divergraph \- find the op where an accelerator's error starts, and how it spreads",
+        ".SH SYNOPSIS",
+        r".B divergraph \fICOMMAND\fR [\fIOPTIONS\fR] [\fIARGUMENTS\fR]",
+        ".SH DESCRIPTION",
+        _roff(" ".join(_OF_ALL).replace("`", "")),
+        r"divergraph \fICOMMAND\fR \-\-help says what a command takes.",
+    ]
+    for heading, listed in helped_sections().items():
+        lines.append(f".SH {heading.upper()}")
+        for name, said in listed.items():
+            lines += [".TP", f".B {_roff(name)}", _roff(said.replace("`", ""))]
+    return "\n".join(lines) + "\n"
+
+
+def _roff(text: str) -> str:
+    """*text* as one line of a man page, its dashes as they are typed."""
+    return text.replace("\\", r"\e").replace("-", r"\-").removeprefix(".")
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "commands.md": commands_page,
+    "divergraph.1": man_page,
     "faces.md": faces_page,
     "filters.md": filters_page,
     "json.md": json_page,

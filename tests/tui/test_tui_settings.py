@@ -1,5 +1,7 @@
 """The settings file and the environment switch."""
 
+from pathlib import Path
+
 import pytest
 
 from graphstore.errors import ConfigError
@@ -50,3 +52,20 @@ def test_a_wrong_setting_is_named_with_its_file(settings_file, text, said):
         load_settings({})
     assert said in str(caught.value)
     assert str(settings_file) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("environment", "glyphs"),
+    [
+        ({"LC_ALL": "C"}, "ascii"),
+        ({"LC_ALL": "POSIX", "LANG": "de_DE.UTF-8"}, "ascii"),
+        ({"LANG": "ja_JP.eucJP"}, "ascii"),
+        ({"LC_ALL": "", "LC_CTYPE": "C.UTF-8", "LANG": "C"}, "unicode"),
+        ({"LANG": "de_DE.utf8"}, "unicode"),
+        ({"LC_ALL": "C", "DIVERGRAPH_GLYPHS": "unicode"}, "unicode"),
+    ],
+)
+def test_the_locale_chooses_marks_it_can_show(
+    settings_file: Path, environment: dict[str, str], glyphs: str
+) -> None:
+    assert load_settings(environment).glyphs.name == glyphs

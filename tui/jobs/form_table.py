@@ -44,7 +44,7 @@ FORMS: Mapping[str, FormPlan] = {
             ),
             "The device without dumping": ("undumped_outputs", "undumped_graph"),
             "Reports": _REPORTS,
-            "Who works": ("jobs", "memory", "cluster", "no_resume"),
+            "Who works": ("jobs", "memory", "cluster", "resume"),
         }
     ),
     "import": FormPlan({"The graph": ("path", "name", "replace_it")}),

@@ -85,8 +85,9 @@ def moment(seconds: float) -> str:
 
 
 def time_left(stage: ToldStage) -> float | None:
-    """Seconds a stage still takes if it goes on as it went; None if that cannot be told."""
+    """Seconds a stage still takes if it goes on as it went; None if that cannot be told, as before
+    a tenth of it is done: the first items are seldom like the rest."""
     share, spent = stage.share, stage.last - stage.began
-    if not share or share >= 1 or spent < 1:
+    if share is None or not 0.1 <= share < 1 or spent < 1:
         return None
     return spent / share - spent

@@ -32,6 +32,9 @@ from graphstore.op_row import OpRow
 
 if TYPE_CHECKING:
     import networkx
+    import pandas
+    import polars
+    import pyarrow as pa
 
     from divergraph.ask.advisor.advisor import Advice
     from divergraph.ask.answers import OpDetail, Overview
@@ -289,6 +292,26 @@ class RunAnswers(RunPictures):
         from divergraph.api.consistency import consistency_of_run
 
         return consistency_of_run(self.record, self._asked(), against, progress)
+
+    def to_arrow(self) -> pa.Table:
+        """The device's ops as ``pyarrow.Table``: what ``ops().to_arrow()`` gives."""
+        return self.ops().to_arrow()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The device's ops as ``pandas.DataFrame``.
+
+        Raises:
+            InputError: pandas is not installed.
+        """
+        return self.ops().to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """The device's ops as ``polars.DataFrame``.
+
+        Raises:
+            InputError: polars is not installed.
+        """
+        return self.ops().to_polars()
 
     def to_networkx(self, side: Side | str = "device") -> networkx.MultiDiGraph[str]:
         """One side as a networkx graph: ops with states and metrics, edges with tensors.

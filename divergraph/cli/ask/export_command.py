@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from divergraph.cli.options import common, opened_to_read, print_json, side_option
+from divergraph.cli.options import common, opened_to_read, print_done, side_option
 from divergraph.cli.run_name import RUN
-from divergraph.cli.say import say_beside
 from graphstore.model import Side
 
 
@@ -34,7 +33,4 @@ def export_command(
 
     with opened_to_read(store) as opened_store:
         export(opened_store, run, output, Side(side), against)
-    if as_json:
-        print_json({"run": run, "path": str(output)})
-    else:
-        say_beside(f"wrote {output}")
+    print_done({"run": run, "path": str(output)}, f"wrote {output}", as_json=as_json)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.ask.report_options import report_options, report_places
+from divergraph.cli.ask.report_options import report_options
 from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.options import (
     common,
@@ -25,6 +25,7 @@ from graphstore.errors import InputError
 
 if TYPE_CHECKING:
     from divergraph.ask.gate.passing import GateAnswer
+    from divergraph.present.destination import ReportPlaces
     from graphstore.contract import GraphStore
 
 _path = click.Path(path_type=Path, readable=False)
@@ -67,10 +68,9 @@ def gate_command(
     device_dump: Path | None,
     times: float,
     limit: int,
-    excel: bool,
+    places: ReportPlaces,
     store: str | None,
     as_json: bool,
-    **reports: Path | None,
 ) -> int:
     """Say whether RUN may pass: no op is worse than in the baseline.
 
@@ -90,7 +90,7 @@ def gate_command(
         raise InputError("--reason says why an op is accepted: give --accept OP too")
     if (update or accept) and not baseline:
         raise InputError("there is no file to write", hint="name it: --baseline FILE")
-    places = report_places(reports, excel=excel)
+
     if as_json and places.to_standard_output:
         raise InputError("--json and a report cannot both go to standard output")
     is_new = golden is not None  # whoever compares may begin a store

@@ -5,12 +5,19 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.options import common, opened_to_read, print_record, say_rest, shown_option
+from divergraph.cli.options import (
+    common,
+    opened_to_read,
+    print_or_show,
+    say_rest,
+    shown_option,
+)
 from divergraph.cli.say import say
 from divergraph.text.words import counted
 
@@ -45,10 +52,8 @@ def logs_command(
     else:
         with opened_to_read(store) as opened:
             answer = device_logs(opened, run, places)
-    if as_json:
-        print_record(answer, run=run)
-    else:
-        _show(answer, limit, tied=run is not None)
+    show = partial(_show, limit=limit, tied=run is not None)
+    print_or_show(answer, show, as_json=as_json, run=run)
 
 
 def _default() -> Path:

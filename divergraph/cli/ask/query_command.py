@@ -22,6 +22,7 @@ from divergraph.cli.options import (
     opened_to_read,
     packs_option,
     print_json,
+    print_or_show,
     print_record,
     store_url,
 )
@@ -123,10 +124,7 @@ def _print_asked(
     """As :func:`print_answer`, and Ctrl-C stops the engine."""
     with opened_to_read(store) as opened_store:
         answer = stoppable(partial(question.ask, opened_store))
-    if as_json:
-        print_record(answer)
-    else:
-        show(answer)
+    print_or_show(answer, show, as_json=as_json)
     return answer
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.ask.report_options import REPORT_PATH, by_ending, report_options, report_places
+from divergraph.cli.ask.report_options import REPORT_PATH, report_options
 from divergraph.cli.options import common, opened_to_read, print_json
 from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say_beside
 from divergraph.present.json_text import Json
 from graphstore.errors import InputError
+
+if TYPE_CHECKING:
+    from divergraph.present.destination import ReportPlaces
 
 
 @click.command("report")
@@ -27,14 +31,7 @@ from graphstore.errors import InputError
 )
 @report_options
 @common
-def report_command(
-    run: str,
-    outputs: tuple[Path, ...],
-    excel: bool,
-    store: str | None,
-    as_json: bool,
-    **paths: Path | None,
-) -> None:
+def report_command(run: str, places: ReportPlaces, store: str | None, as_json: bool) -> None:
     """Write down what a RUN shows, for people, CI servers and other programs.
 
     Several forms at once; without any, the Markdown summary is printed.
@@ -42,7 +39,6 @@ def report_command(
     from divergraph.present.destination import ReportKind, ReportPlaces
     from divergraph.present.run_report import stored_report
 
-    places = report_places(by_ending(paths, outputs), excel=excel)
     if not places.paths and not as_json:
         places = ReportPlaces({ReportKind.MARKDOWN: Path("-")})
     if as_json and (places.to_standard_output or not places.paths):

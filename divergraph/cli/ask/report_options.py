@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,19 +28,27 @@ _KINDS = (
 
 
 def report_options(command: _Command) -> _Command:
-    """Give a command the options; :func:`report_places` takes their values."""
-    command = click.option(
+    """Give a command the options, and where reports are wanted as ``places``; those of an option
+    ``outputs`` by their endings."""
+
+    @functools.wraps(command)
+    def with_places(*, excel: bool, outputs: tuple[Path, ...] = (), **values: Any) -> Any:
+        paths = {f"{name}_path": values.pop(f"{name}_path") for name, _ in _KINDS}
+        places = _places(_by_ending(paths, outputs), excel=excel)
+        return command(places=places, **values)
+
+    wrapped: Any = click.option(
         "--excel", is_flag=True, help="Begin the CSV with the mark by which Excel knows UTF-8."
-    )(command)
+    )(with_places)
     for name, help_text in reversed(_KINDS):
         option = click.option(
             f"--{name}", f"{name}_path", type=REPORT_PATH, metavar="FILE", help=help_text
         )
-        command = option(command)
-    return command
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[no-any-return]
 
 
-def by_ending(paths: Mapping[str, Path | None], files: Sequence[Path]) -> dict[str, Path | None]:
+def _by_ending(paths: Mapping[str, Path | None], files: Sequence[Path]) -> dict[str, Path | None]:
     """*paths*, and *files* as reports of the kind that their ending says; ``-`` is Markdown.
 
     Raises:
@@ -60,7 +69,7 @@ def by_ending(paths: Mapping[str, Path | None], files: Sequence[Path]) -> dict[s
     return paths_by_kind
 
 
-def report_places(paths: Mapping[str, Path | None], *, excel: bool) -> ReportPlaces:
+def _places(paths: Mapping[str, Path | None], *, excel: bool) -> ReportPlaces:
     """Where reports are wanted, of options by name (``csv_path``); each can be written.
 
     Raises:

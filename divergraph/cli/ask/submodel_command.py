@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import click
 
 from divergraph.ask.questions.submodel import SubmodelQuestion
 from divergraph.cli.ask.model_options import model_options, opened_parts
-from divergraph.cli.options import common, print_record
+from divergraph.cli.options import common, print_or_show
 from divergraph.cli.question_command import parameters_of
 from divergraph.cli.say import say, say_error, say_note
 from divergraph.jobs.progress import FindingListener, Progress
@@ -88,12 +89,9 @@ def submodel_command(
             progress=progress,
         )
         _tell(progress, submodel)
-    if as_json:
-        print_record(submodel)
-    else:
-        _show(submodel, dumped=parts.has_dump)
-        if output is None and opened.store is None and submodel.refused:
-            _hint_at_running(submodel.selection)
+    print_or_show(submodel, partial(_show, dumped=parts.has_dump), as_json=as_json)
+    if not as_json and output is None and opened.store is None and submodel.refused:
+        _hint_at_running(submodel.selection)
     return _exit_code(submodel)
 
 

@@ -11,7 +11,13 @@ import numpy as np
 
 from divergraph.cli.element_text import show_elements, show_figures, show_histogram
 from divergraph.cli.metric_text import metric_text
-from divergraph.cli.options import common, opened_to_read, output_option, print_answer, print_record
+from divergraph.cli.options import (
+    common,
+    opened_to_read,
+    output_option,
+    print_answer,
+    print_or_show,
+)
 from divergraph.cli.say import say
 from divergraph.text.numbers import short
 from divergraph.text.words import shape_text
@@ -141,14 +147,10 @@ def _look_at_file(
     as_json: bool,
 ) -> None:
     from divergraph.api.files.tensor_file import tensor_file
+    from divergraph.cli.ask.tensor_file_text import show_file
 
     tensor_text = tensor_file(path, dtype=dtype, shape=shape, top=top, text=txt, name=name)
-    if as_json:
-        print_record(tensor_text)
-    else:
-        from divergraph.cli.ask.tensor_file_text import show_file
-
-        show_file(tensor_text)
+    print_or_show(tensor_text, show_file, as_json=as_json)
 
 
 def _show_slice(answer: TensorSlice) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from divergraph.cli.make.kept_run import show_kept_run
 from divergraph.cli.options import common, opened, root_cause_options
 from divergraph.cli.run_name import RUN
+
+if TYPE_CHECKING:
+    from divergraph.api.arguments import JudgingOptions
 
 
 @click.command("analyse")
@@ -24,12 +28,9 @@ from divergraph.cli.run_name import RUN
 def analyse_command(
     run: str,
     thresholds: Path | None,
-    suspect: float,
-    guilty: float,
-    precision: str,
-    memory: int,
     store: str | None,
     as_json: bool,
+    **judging: Unpack[JudgingOptions],
 ) -> int:
     """Find the root cause in a RUN compared before, or judge it by other limits.
 
@@ -38,12 +39,6 @@ def analyse_command(
     from divergraph.api.runs.compared_run import ComparedRun
 
     with opened(store) as opened_store:
-        analysed = ComparedRun(run, store=opened_store).analyse(
-            suspect=suspect,
-            guilty=guilty,
-            precision=precision,
-            memory=memory,
-            thresholds=thresholds,
-            progress=True,
-        )
+        compared = ComparedRun(run, store=opened_store)
+        analysed = compared.analyse(thresholds=thresholds, progress=True, **judging)
     return show_kept_run(analysed.data, as_json=as_json)

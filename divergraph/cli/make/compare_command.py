@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from divergraph.ask.questions.verdict import RunVerdict
-from divergraph.cli.ask.report_options import report_options, report_places
+from divergraph.cli.ask.report_options import report_options
 from divergraph.cli.make.worker_options import worker_options
 from divergraph.cli.options import (
     common,
     method_option,
     opened,
+    place_options,
     print_record,
     root_cause_options,
     store_url,
@@ -24,8 +26,11 @@ from divergraph.outcomes import outcome_of_verdict
 from graphstore.contract import RunData
 from graphstore.errors import InputError
 
+if TYPE_CHECKING:
+    from divergraph.api.compare import CompareOptions
+    from divergraph.present.destination import ReportPlaces
+
 _path = click.Path(path_type=Path, readable=False)  # the readers say it in one line
-_number = click.IntRange(min=0)
 
 
 @click.command("compare", context_settings=NAME_IS_RUN)
@@ -52,14 +57,9 @@ _number = click.IntRange(min=0)
     "--device is msprobe's folder.",
 )
 @click.option("--device-graph", type=_path, metavar="FILE", help="Use this file of the folder.")
-@click.option(
-    "--step", type=_number, metavar="N", help="The step or iteration to take, of several."
-)
-@click.option("--rank", type=_number, metavar="N", help="The rank or device to take, of several.")
+@place_options
 @click.option("--ranks", metavar="all|0,1,4-7", help="A run for each of these ranks.")
 @click.option("--steps", metavar="all|0,1,4-7", help="A run for each of these steps.")
-@click.option("--model-id", type=_number, metavar="N", help="The model id to take, of several.")
-@click.option("--time", metavar="TIME", help="The dump time to take, of several (YYYYMMDDHHMMSS).")
 @click.option("--run", "name", metavar="NAME", help="Name of the run; default: a fresh one.")
 @click.option("--replace", "replace_it", is_flag=True, help="Overwrite a run of that name.")
 @click.option("--thresholds", type=_path, metavar="FILE", help="Limits as a TOML file.")
@@ -94,64 +94,25 @@ def compare_command(
     golden_dump: Path | None,
     device: Path,
     device_dump: Path | None,
-    device_graph: Path | None,
-    step: int | None,
-    rank: int | None,
     ranks: str | None,
     steps: str | None,
-    model_id: int | None,
-    time: str | None,
     name: str | None,
     replace_it: bool,
-    thresholds: Path | None,
-    match: Path | None,
-    undumped_outputs: Path | None,
-    undumped_graph: Path | None,
-    weights: Path | None,
-    excel: bool,
-    method: str,
-    suspect: float,
-    guilty: float,
-    precision: str,
-    memory: int,
-    jobs: int | None,
-    cluster: str | None,
-    no_resume: bool,
+    places: ReportPlaces,
     store: str | None,
     as_json: bool,
-    **reports: Path | None,
+    **options: Unpack[CompareOptions],
 ) -> int:
     """Compare two dumps tensor by tensor and say where the error starts.
 
     Exit code 0: nothing diverged, 1: diverged, 2: bad input, exchanged sides, or
     nothing comparable.
     """
-    from divergraph.api.compare import CompareOptions, compare
+    from divergraph.api.compare import compare
 
-    places = report_places(reports, excel=excel)
     if as_json and places.to_standard_output:
         raise InputError("--json and a report cannot both go to standard output")
     paths = (golden, golden_dump, device, device_dump)
-    options: CompareOptions = {
-        "device_graph": device_graph,
-        "time": time,
-        "rank": rank,
-        "model_id": model_id,
-        "step": step,
-        "thresholds": thresholds,
-        "match": match,
-        "undumped_outputs": undumped_outputs,
-        "undumped_graph": undumped_graph,
-        "weights": weights,
-        "method": method,
-        "suspect": suspect,
-        "guilty": guilty,
-        "precision": precision,
-        "memory": memory,
-        "jobs": jobs,
-        "cluster": cluster,
-        "resume": not no_resume,
-    }
     if ranks is not None or steps is not None:
         if places.paths:
             raise InputError(

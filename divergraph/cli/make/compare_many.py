@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from divergraph.api.compare import CompareOptions, compare_many, compare_own_part
-from divergraph.cli.options import opened, print_record, store_url
+from divergraph.cli.options import opened, print_or_show, store_url
 from divergraph.cli.say import say, say_beside, tell_kept
 from divergraph.outcomes import BAD_INPUT, outcome_of_verdict
 from divergraph.text.words import counted
@@ -47,10 +47,7 @@ def compare_places(
     for run in result.runs:
         if run.run is not None and run.kept:
             tell_kept(run.run.name)
-    if as_json:
-        print_record(result)
-    else:
-        _show(result)
+    print_or_show(result, _show, as_json=as_json)
     stored = sum(run.kept for run in result.runs)
     say_beside(f"kept {counted(stored, 'run')} {result.name}.* in {store_url(store)}")
     failed = any(run.problem for run in result.runs)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.options import common, opened, place_options, print_or_show
 from divergraph.cli.say import say, say_beside
 from divergraph.outcomes import DIVERGED, FINE
 from divergraph.text.words import counted
@@ -15,33 +16,25 @@ from graphstore.errors import InputError
 
 if TYPE_CHECKING:
     from divergraph.api.answers import ConsistencyReport
+    from divergraph.api.arguments import PlaceOptions
 
 _SURE = 0.5
 _path = click.Path(path_type=Path, readable=False)  # the readers say it in one line
-_number = click.IntRange(min=0)
 
 
 @click.command("consistency")
 @click.argument("dump")
 @click.option("--graph", type=_path, metavar="GRAPH|DIR", help="The graph DUMP was made of.")
 @click.option("--against", type=_path, metavar="DIR", help="A second dump of the same graph.")
-@click.option(
-    "--step", type=_number, metavar="N", help="The step or iteration to take, of several."
-)
-@click.option("--rank", type=_number, metavar="N", help="The rank or device to take, of several.")
-@click.option("--model-id", type=_number, metavar="N", help="The model id to take, of several.")
-@click.option("--time", metavar="TIME", help="The dump time to take, of several (YYYYMMDDHHMMSS).")
+@place_options
 @common
 def consistency_command(
     dump: str,
     graph: Path | None,
     against: Path | None,
-    step: int | None,
-    rank: int | None,
-    model_id: int | None,
-    time: str | None,
     store: str | None,
     as_json: bool,
+    **choice: Unpack[PlaceOptions],
 ) -> int:
     """Check a device's dump by itself, without a golden side.
 
@@ -52,32 +45,19 @@ def consistency_command(
 
     Exit code 0: nothing, or only what may be harmless, 1: something was found, 2: bad input.
     """
-    choice = (step, rank, model_id, time)
+
     if graph is not None:
         from divergraph.api.consistency import consistency
 
-        report = consistency(
-            *(dump, graph),
-            against=against,
-            time=time,
-            rank=rank,
-            model_id=model_id,
-            step=step,
-            progress=True,
-        )
+        report = consistency(dump, graph, against=against, progress=True, **choice)
     else:
-        _check_run_name(dump, chosen=any(chosen is not None for chosen in choice))
+        _check_run_name(dump, chosen=any(chosen is not None for chosen in choice.values()))
         from divergraph.api.runs.compared_run import ComparedRun
 
         with opened(store) as opened_store:
             checked = ComparedRun(dump, store=opened_store)
             report = checked.consistency(against, progress=True)
-    if as_json:
-        from divergraph.present.declared_answer import answer_json
-
-        print_json(answer_json(report))
-    else:
-        _show(report, twice=against is not None)
+    print_or_show(report, partial(_show, twice=against is not None), as_json=as_json)
     has_sure = any(finding.confidence >= _SURE for finding in report.findings)
     return (DIVERGED if has_sure else FINE).exit_code
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
@@ -22,6 +22,7 @@ from divergraph.text.words import REASON_WORDS, counted, shape_text
 
 if TYPE_CHECKING:
     from divergraph.api.answers import CloseLook, PairDiff
+    from divergraph.api.arguments import WorkerOptions
     from divergraph.api.diff import DumpDiff
 
 
@@ -86,11 +87,9 @@ def diff_command(
     thresholds: Path | None,
     dtype: str | None,
     shape: str | None,
-    jobs: int | None,
-    cluster: str | None,
-    no_resume: bool,
     store: str | None,
     as_json: bool,
+    **workers: Unpack[WorkerOptions],
 ) -> int:
     """Compare two tensors, or two folders of them paired by name, without any graph.
 
@@ -115,10 +114,8 @@ def diff_command(
             shape=shape,
             first=first,
             top=top,
-            jobs=jobs,
-            cluster=cluster,
-            resume=not no_resume,
             progress=True,
+            **workers,
         )
     for note in dump_diff.notes:
         say_note(note)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from divergraph.cli.options import print_record, root_cause_options
+from divergraph.cli.options import place_options, print_or_show, root_cause_options
 from divergraph.cli.say import say, say_note
 from divergraph.outcomes import outcome_of_verdict
 from divergraph.text.numbers import short
@@ -16,9 +16,15 @@ from graphstore.model import Verdict
 
 if TYPE_CHECKING:
     from divergraph.api.answers import Verification, WrongOutput
+    from divergraph.api.arguments import PlaceOptions
+
+    class _VerifyOptions(PlaceOptions, total=False):
+        suspect: float
+        guilty: float
+        precision: str
+
 
 _path = click.Path(path_type=Path, readable=False)  # the readers say it in one line
-_number = click.IntRange(min=0)
 _SURE = 0.5
 _LISTED = 8
 _WORDS = {
@@ -39,12 +45,7 @@ _WORDS = {
     metavar="DIR",
     help="Variables and constants that were not dumped: .npy files named after their op.",
 )
-@click.option(
-    "--step", type=_number, metavar="N", help="The step or iteration to take, of several."
-)
-@click.option("--rank", type=_number, metavar="N", help="The rank or device to take, of several.")
-@click.option("--model-id", type=_number, metavar="N", help="The model id to take, of several.")
-@click.option("--time", metavar="TIME", help="The dump time to take, of several (YYYYMMDDHHMMSS).")
+@place_options
 @root_cause_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 def verify_command(
@@ -52,15 +53,9 @@ def verify_command(
     graph: Path | None,
     om: Path | None,
     weights: Path | None,
-    step: int | None,
-    rank: int | None,
-    model_id: int | None,
-    time: str | None,
-    suspect: float,
-    guilty: float,
-    precision: str,
     memory: int,
     as_json: bool,
+    **options: Unpack[_VerifyOptions],
 ) -> int:
     """Run each device op on its own dumped inputs: say which outputs it cannot have made.
 
@@ -75,23 +70,9 @@ def verify_command(
     from divergraph.api.verify import verify
 
     verification = verify(
-        *(dump, graph),
-        om=om,
-        weights=weights,
-        suspect=suspect,
-        guilty=guilty,
-        precision=precision,
-        memory=memory << 20,
-        time=time,
-        rank=rank,
-        model_id=model_id,
-        step=step,
-        progress=True,
+        dump, graph, om=om, weights=weights, memory=memory << 20, progress=True, **options
     )
-    if as_json:
-        print_record(verification)
-    else:
-        _show(verification)
+    print_or_show(verification, _show, as_json=as_json)
     return outcome_of_verdict(verification.verdict).exit_code
 
 

@@ -21,7 +21,11 @@ _cluster = click.option(
     help="Work on a Dask cluster: tcp://host:8786, local, or local:N.",
 )
 _no_resume = click.option(
-    "--no-resume", is_flag=True, help="Do not take up what a killed comparison has done."
+    "--no-resume",
+    "resume",
+    is_flag=True,
+    callback=lambda _ctx, _param, is_set: not is_set,
+    help="Do not take up what a killed comparison has done.",
 )
 
 

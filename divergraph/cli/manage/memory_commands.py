@@ -11,7 +11,8 @@ from divergraph.cli.options import (
     opened_to_read,
     output_option,
     print_answer,
-    print_json,
+    print_done,
+    print_or_show,
 )
 from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say, say_beside
@@ -98,19 +99,12 @@ def delete_note_command(note: str, store: str | None, as_json: bool) -> None:
     """Remove NOTE."""
     with opened_to_read(store) as opened_store:
         opened_store.delete_note(note)
-    if as_json:
-        print_json({"deleted": note})
-    else:
-        say_beside(f"deleted {note}")
+    print_done({"deleted": note}, f"deleted {note}", as_json=as_json)
 
 
 def _show_note(note: Note, *, as_json: bool) -> None:
-    from divergraph.present.declared_answer import answer_json
-
-    if as_json:
-        print_json(answer_json(note))
-    else:
-        say_beside(f"{note.id}: {note.about}: {note_text(note)}")
+    message = f"{note.id}: {note.about}: {note_text(note)}"
+    print_or_show(note, lambda _: say_beside(message), as_json=as_json)
 
 
 @click.group("baseline", context_settings=_HELP)
@@ -161,9 +155,4 @@ def drop_baseline_command(run: str, store: str | None, as_json: bool) -> None:
 
 
 def _show_baseline(baseline: Baseline, message: str, *, as_json: bool) -> None:
-    from divergraph.present.declared_answer import answer_json
-
-    if as_json:
-        print_json(answer_json(baseline))
-    else:
-        say_beside(message)
+    print_or_show(baseline, lambda _: say_beside(message), as_json=as_json)

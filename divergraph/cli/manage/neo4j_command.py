@@ -6,7 +6,12 @@ from pathlib import Path
 
 import click
 
-from divergraph.cli.options import opened_to_read, print_json, print_record, store_option
+from divergraph.cli.options import (
+    opened_to_read,
+    print_done,
+    print_record,
+    store_option,
+)
 from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say, say_beside
 from divergraph.files.os_errors import os_errors_told
@@ -52,10 +57,8 @@ def stop_command(as_json: bool) -> int:
     from graphstore.neo4j.local_server.managed import stop_server
 
     stopped = stop_server(say=_say)
-    if as_json:
-        print_json({"stopped": stopped})
-    else:
-        say_beside("stopped" if stopped else "no Neo4j was running")
+    message = "stopped" if stopped else "no Neo4j was running"
+    print_done({"stopped": stopped}, message, as_json=as_json)
     return 0
 
 

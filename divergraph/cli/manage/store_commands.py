@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.options import common, opened, opened_to_read, print_json, print_record
+from divergraph.cli.options import (
+    common,
+    opened,
+    opened_to_read,
+    print_done,
+    print_json,
+    print_or_show,
+)
 from divergraph.cli.say import say, say_beside
 from divergraph.present.declared_answer import answer_json
 from divergraph.present.json_text import Json
@@ -31,10 +38,7 @@ def rename_command(name: str, new_name: str, store: str | None, as_json: bool) -
     """Give a run or imported graph another name, at once whatever its size."""
     with opened(store) as opened_store:
         opened_store.rename(name, new_name)
-    if as_json:
-        print_json({"renamed": name, "to": new_name})
-    else:
-        say_beside(f"{name} is now {new_name}")
+    print_done({"renamed": name, "to": new_name}, f"{name} is now {new_name}", as_json=as_json)
 
 
 @click.command("copy")
@@ -100,10 +104,9 @@ def backup_command(file: Path, names: tuple[str, ...], store: str | None, as_jso
         place.open("wb") as archive,
     ):
         written = list(write_backup(opened_store, archive, names))
-    if as_json:
-        print_json({"path": str(file), "entries": [answer_json(entry) for entry in written]})
-    else:
-        say_beside(f"wrote {_listed(written)} to {file}")
+    shape: Json = [answer_json(entry) for entry in written]
+    message = f"wrote {_listed(written)} to {file}"
+    print_done({"path": str(file), "entries": shape}, message, as_json=as_json)
 
 
 @click.command("restore")
@@ -143,10 +146,7 @@ def info_command(store: str | None, as_json: bool) -> None:
     """Say what the store is, what it holds and what is wrong with it."""
     with opened_to_read(store) as opened_store:
         info = opened_store.info()
-    if as_json:
-        print_record(info)
-        return
-    _show_info(info)
+    print_or_show(info, _show_info, as_json=as_json)
 
 
 @store_command.command("repair")

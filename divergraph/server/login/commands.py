@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from divergraph.cli.options import opened_to_read, print_json
+from divergraph.cli.options import opened_to_read, print_done, print_json
 from divergraph.cli.say import say, say_beside, say_cells
 from divergraph.present.json_text import Json
 from divergraph.server.login.shares import DAYS, MOST_DAYS, ShareFile, ShareLink
@@ -82,10 +82,7 @@ def list_command(files: ServerFiles, as_json: bool) -> None:
 def remove_command(files: ServerFiles, name: str, as_json: bool) -> None:
     """Have the token of NAME mean nothing from now on."""
     TokenFile(files.tokens).remove(name)
-    if as_json:
-        print_json({"removed": name})
-    else:
-        say_beside(f"{name} has no token any more")
+    print_done({"removed": name}, f"{name} has no token any more", as_json=as_json)
 
 
 @click.group("share")
@@ -138,10 +135,8 @@ def share_list_command(files: ServerFiles, as_json: bool) -> None:
 def share_revoke_command(files: ServerFiles, link: str, as_json: bool) -> None:
     """Have a LINK, by its id, show nothing from now on."""
     revoked = files.shares.revoke(link)
-    if as_json:
-        print_json({"revoked": revoked.id})
-    else:
-        say_beside(f"link {revoked.id} to {revoked.run} shows nothing any more")
+    message = f"link {revoked.id} to {revoked.run} shows nothing any more"
+    print_done({"revoked": revoked.id}, message, as_json=as_json)
 
 
 def _link_json(link: ShareLink) -> dict[str, Json]:

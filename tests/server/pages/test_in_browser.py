@@ -86,6 +86,9 @@ def test_a_small_screen_is_wide_enough(browser: Browser, own: httpx.Client) -> N
         for way in WAYS:
             page.visit(address(own, way))
             assert page.run("document.documentElement.scrollWidth") <= 400, way
+        page.visit(address(own, "/runs/first"))
+        origin = "document.querySelector('#along [data-state=origin]').getBoundingClientRect()"
+        assert 0 <= page.run(f"{origin}.x") <= 400, "the origin is in view, however wide the plot"
 
 
 def test_the_keyboard_is_enough(page: Page, own: httpx.Client) -> None:

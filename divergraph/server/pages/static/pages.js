@@ -53,6 +53,9 @@ document.addEventListener("keydown", event => {
 const plot = document.querySelector("#along svg");
 if (plot) {
   const near = document.querySelector("[data-near]");
+  // Where the page is narrower than the plot, the first origin is what is to be seen of it.
+  const room = plot.parentElement, origin = plot.querySelector("[data-state=origin]");
+  if (origin) room.scrollLeft = origin.getBoundingClientRect().x - room.getBoundingClientRect().x - room.clientWidth / 2;
   plot.addEventListener("mousemove", event => {
     const best = nearestPoint(plot, ...inPicture(plot, event));
     plot.querySelector(".near")?.classList.remove("near");
