@@ -254,7 +254,7 @@ def test_rows_are_tables(demo_run):
     empty = demo_run.ops("cos>2")
     assert empty.to_arrow().schema == table.schema
     assert len(empty) == 0
-    assert demo_run.to_arrow() == demo_run.ops().to_arrow()
+    assert demo_run.to_arrow().num_rows == len(demo_run.ops())
     assert rows[:2] == rows[0:2]
     for many in (demo_run.tensors(), demo_run.origins, demo_run.findings):
         assert many.to_arrow().num_rows == len(many)
