@@ -63,36 +63,111 @@ async def test_a_message_covers_nothing_but_the_names_of_the_views(make_app, mad
 
 
 @pytest.mark.slow
-async def test_an_origin_opens_in_the_list_of_ops(browse):
-    async with browse as b:
-        await b.press("j", "enter")
-        assert isinstance(b.app.screen, OpsScreen)
-        assert op_under_cursor(b.app) == "model/layer_4/LayerNorm"
-
-
-@pytest.mark.slow
-async def test_a_module_opens_the_ops_of_its_name_space(browse):
+async def test_every_pane_of_the_overview_leads_to_its_ops(browse):
     async with browse as b:
         b.app.screen.query_one("#modules").focus()
         await b.press("enter")
         assert len(shown_ops(b.app)) == 6
-        assert all(op.startswith("model/layer_2/") for op in shown_ops(b.app))
-
-
-@pytest.mark.slow
-async def test_a_reason_opens_the_ops_not_compared_for_it(browse):
-    async with browse as b:
+        assert all(op.startswith("model/layer_2/") for op in shown_ops(b.app)), "a name space"
+        await b.press("1")
         b.app.screen.query_one("#reasons").focus()
         await b.press("enter")
-        assert shown_ops(b.app) == [f"model/layer_{n}/Cast" for n in range(6)]
+        assert shown_ops(b.app) == [f"model/layer_{n}/Cast" for n in range(6)], (
+            "not compared for it"
+        )
+        await b.press("1")
+        b.app.screen.query_one(Curve).focus()
+        await b.press("enter")
+        assert op_under_cursor(b.app) == "model/layer_2/Softmax", "the op under the marker"
+        await b.press("1")
+        b.app.screen.query_one("#origins").focus()
+        await b.press("j", "enter")
+        assert isinstance(b.app.screen, OpsScreen)
+        assert op_under_cursor(b.app) == "model/layer_4/LayerNorm", "an origin"
 
 
 @pytest.mark.slow
-async def test_the_curve_opens_the_op_under_its_marker(browse):
+async def test_the_list_of_ops_and_what_can_be_done_with_it(browse):
     async with browse as b:
-        b.app.screen.query_one(Curve).focus()
+        await b.press("2")
+        ops = shown_ops(b.app)
+        assert ops[:2] == ["model/layer_5/BatchMatMul", "model/layer_2/Softmax"], "the worst first"
+        assert [op.rpartition("/")[2] for op in ops[-6:]] == ["Cast"] * 6, "not compared: last"
+        facts = text_of(b.app)
+        assert "◆ origin" in facts
+        assert "listed by the device graph" in facts
+        assert "relative Euclidean distance         0.27" in facts
+        assert "axes=[-1]" in facts
+        assert "98 304 elements" in facts
+
         await b.press("enter")
-        assert op_under_cursor(b.app) == "model/layer_2/Softmax"
+        assert isinstance(b.app.screen, TextOverlay)
+        assert "golden/op.npy" in text_of(b.app), "everything about an op"
+        await b.press("escape")
+        assert isinstance(b.app.screen, OpsScreen)
+
+        await b.press("question_mark")
+        shown = text_of(b.app)
+        assert "In the list of ops" in shown
+        assert "not now: no filter was typed yet" in shown
+        await b.press("escape", "f1")
+        shown = text_of(b.app)
+        assert "max|" in shown
+        assert "cosine similarity" in shown
+        assert "the op's place in execution order" in shown
+        await b.press("G")
+        assert "within every limit and warning level" in text_of(b.app)
+        await b.press("escape")
+        assert isinstance(b.app.screen, OpsScreen)
+
+        await b.press("w")
+        assert table(b.app).virtual_size.width > 118, "all columns in full"
+        await b.press("w")
+        assert table(b.app).virtual_size.width <= 118
+        await b.press("tab", "z")
+        assert b.app.screen.maximized is b.app.screen.query_one("#facts", TextPane)
+        await b.press("z")
+        assert b.app.screen.maximized is None
+        await b.press("z", "escape")
+        assert b.app.screen.maximized is None
+
+
+@pytest.mark.slow
+async def test_rows_are_sorted_by_keys_and_by_a_click_on_a_heading(browse, settle):
+    async with browse as b:
+        await b.press("2")
+        listed = table(b.app)
+        while listed.source.columns[listed.column].id != "topo":
+            await b.press("left")
+        await b.press("s")
+        assert shown_ops(b.app)[0] == "model/layer_0/MatMul"
+        await b.press("S")
+        assert shown_ops(b.app)[0] == "model/layer_5/LayerNorm"
+        assert "by topo, reversed" in text_of(b.app)
+        await b.pilot.click("#ops", offset=(5, 1))
+        await settle(b.pilot)
+        assert shown_ops(b.app)[0] == "model/layer_0/MatMul"
+
+
+@pytest.mark.slow
+async def test_a_filter_that_is_wrong_or_leaves_out_what_is_wanted(browse):
+    async with browse as b:
+        await b.press("2")
+        await b.filter("state:origin")
+        await b.filter("state:origin coz<0.9")
+        assert len(shown_ops(b.app)) == 2, "the rows stay"
+        bar = b.app.screen.query_one(FilterBar)
+        assert (bar.wrong_span, "no field 'coz'" in text_of(b.app)) == ((13, 16), True)
+        await b.filter("cos<0.97")
+        assert bar.wrong_span is None
+        assert len(shown_ops(b.app)) == 1
+        await b.press("enter", "at")
+        assert isinstance(b.app.screen, LogOverlay), "commands that show the same"
+        await b.press("enter")
+        assert b.app.clipboard == "divergraph ops 14 --where 'cos<0.97' --store .divergraph"
+        await b.filter("type:Add")
+        await b.press("enter", "f")
+        assert "model/layer_2/Softmax is filtered out; esc clears" in said(b.app)
 
 
 @pytest.mark.slow
@@ -113,37 +188,6 @@ async def test_the_chart_shows_other_metrics_and_lists_what_is_beyond_a_limit(br
 
 
 @pytest.mark.slow
-async def test_ops_start_with_the_worst_and_uncompared_ones_come_last(browse):
-    async with browse as b:
-        await b.press("2")
-        ops = shown_ops(b.app)
-        assert ops[:2] == ["model/layer_5/BatchMatMul", "model/layer_2/Softmax"]
-        assert [op.rpartition("/")[2] for op in ops[-6:]] == ["Cast"] * 6
-
-
-@pytest.mark.slow
-async def test_the_detail_panes_follow_the_cursor(browse):
-    async with browse as b:
-        await b.press("2")
-        facts = text_of(b.app)
-        assert "◆ origin" in facts
-        assert "listed by the device graph" in facts
-        assert "relative Euclidean distance         0.27" in facts
-        assert "axes=[-1]" in facts
-        assert "98 304 elements" in facts
-
-
-@pytest.mark.slow
-async def test_enter_opens_everything_about_an_op_and_escape_closes_it(browse):
-    async with browse as b:
-        await b.press("2", "enter")
-        assert isinstance(b.app.screen, TextOverlay)
-        assert "golden/op.npy" in text_of(b.app)
-        await b.press("escape")
-        assert isinstance(b.app.screen, OpsScreen)
-
-
-@pytest.mark.slow
 async def test_a_typed_filter_is_live_and_escape_clears_it(browse):
     async with browse as b:
         await b.press("2", "slash", *"origin")
@@ -158,20 +202,6 @@ async def test_a_typed_filter_is_live_and_escape_clears_it(browse):
         await b.press("escape")
         assert len(shown_ops(b.app)) == 36
         assert op_under_cursor(b.app) == "model/layer_4/LayerNorm"
-
-
-@pytest.mark.slow
-async def test_a_wrong_filter_keeps_the_rows_and_marks_the_wrong_part(browse):
-    async with browse as b:
-        await b.press("2")
-        await b.filter("state:origin")
-        await b.filter("state:origin coz<0.9")
-        assert len(shown_ops(b.app)) == 2
-        bar = b.app.screen.query_one(FilterBar)
-        assert (bar.wrong_span, "no field 'coz'" in text_of(b.app)) == ((13, 16), True)
-        await b.filter("cos<0.97")
-        assert bar.wrong_span is None
-        assert len(shown_ops(b.app)) == 1
 
 
 @pytest.mark.slow
@@ -200,38 +230,6 @@ async def test_f_and_e_visit_the_origins_in_execution_order(browse):
         first, second = "model/layer_2/Softmax", "model/layer_4/LayerNorm"
         assert seen == [first, second, second, first, first]
         assert "no origin before this op" in said(b.app)
-
-
-@pytest.mark.slow
-async def test_an_origin_that_is_filtered_out_is_said_to_be(browse):
-    async with browse as b:
-        await b.press("2")
-        await b.filter("type:Add")
-        await b.press("enter", "f")
-        assert "model/layer_2/Softmax is filtered out; esc clears" in said(b.app)
-
-
-@pytest.mark.slow
-async def test_s_sorts_by_the_chosen_column_and_capital_s_turns_it_around(browse):
-    async with browse as b:
-        await b.press("2")
-        listed = table(b.app)
-        while listed.source.columns[listed.column].id != "topo":
-            await b.press("left")
-        await b.press("s")
-        assert shown_ops(b.app)[0] == "model/layer_0/MatMul"
-        await b.press("S")
-        assert shown_ops(b.app)[0] == "model/layer_5/LayerNorm"
-        assert "by topo, reversed" in text_of(b.app)
-
-
-@pytest.mark.slow
-async def test_a_click_on_a_heading_sorts(browse, settle):
-    async with browse as b:
-        await b.press("2")
-        await b.pilot.click("#ops", offset=(5, 1))
-        await settle(b.pilot)
-        assert shown_ops(b.app)[0] == "model/layer_0/MatMul"
 
 
 @pytest.mark.slow
@@ -282,48 +280,6 @@ async def test_space_marks_rows_and_x_writes_them(browse, tmp_path):
         assert [row["state"] for row in rows] == ["broken", "origin", "inherited"]
         assert float(rows[1]["relative_euclidean_distance"]) == 0.27
         assert "3 rows written to" in said(b.app)
-
-
-@pytest.mark.slow
-async def test_z_lets_one_pane_fill_the_screen(browse):
-    async with browse as b:
-        await b.press("2", "tab", "z")
-        assert b.app.screen.maximized is b.app.screen.query_one("#facts", TextPane)
-        await b.press("z")
-        assert b.app.screen.maximized is None
-        await b.press("z", "escape")
-        assert b.app.screen.maximized is None
-
-
-@pytest.mark.slow
-async def test_w_shows_all_columns_in_full(browse):
-    async with browse as b:
-        await b.press("2", "w")
-        assert table(b.app).virtual_size.width > 118
-        await b.press("w")
-        assert table(b.app).virtual_size.width <= 118
-
-
-@pytest.mark.slow
-async def test_help_lists_the_keys_of_the_view_and_says_what_does_not_apply(browse):
-    async with browse as b:
-        await b.press("2", "question_mark")
-        shown = text_of(b.app)
-        assert "In the list of ops" in shown
-        assert "not now: no filter was typed yet" in shown
-        await b.press("escape")
-        assert isinstance(b.app.screen, OpsScreen)
-
-
-@pytest.mark.slow
-async def test_the_log_gives_commands_that_show_the_same(browse):
-    async with browse as b:
-        await b.press("2")
-        await b.filter("state:origin")
-        await b.press("enter", "at")
-        assert isinstance(b.app.screen, LogOverlay)
-        await b.press("enter")
-        assert b.app.clipboard == "divergraph ops 14 --where state:origin --store .divergraph"
 
 
 @pytest.mark.slow
@@ -389,18 +345,6 @@ async def test_no_detail_stands_under_another_op(browse, monkeypatch):
             go_on.set()
         await b.settle(b.pilot)
         assert "loading" not in text_of(b.app)
-
-
-@pytest.mark.slow
-async def test_the_words_of_the_screen_are_explained_in_place(browse):
-    async with browse as b:
-        await b.press("2", "f1")
-        shown = text_of(b.app)
-        assert "max|" in shown
-        assert "cosine similarity" in shown
-        assert "the op's place in execution order" in shown
-        await b.press("G")
-        assert "within every limit and warning level" in text_of(b.app)
 
 
 async def test_what_to_do_next_and_why(make_app, analysed_store, settle):
