@@ -17,7 +17,7 @@ def rows(app) -> list[list[str]]:
     return [[cell.text for cell in source.row(n)] for n in range(len(source))]
 
 
-async def test_it_shows_what_an_op_reads_and_what_reads_it_with_the_tensors(browse, made_store):
+async def test_it_shows_what_an_op_reads_and_what_reads_it_and_one_walks_there(browse, made_store):
     async with browse(made_store) as b:
         await b.press("2", "f", "L")
         assert isinstance(b.app.screen, NeighbourhoodOverlay)
@@ -29,21 +29,13 @@ async def test_it_shows_what_an_op_reads_and_what_reads_it_with_the_tensors(brow
         assert before[3].endswith("1,12,128,64")
         assert before[5] == "0.99999"
         assert "enter goes there" in text_of(b.app)
-
-
-async def test_the_arrows_walk_and_enter_goes_there(browse, made_store):
-    async with browse(made_store) as b:
-        await b.press("2", "f", "L", "j", "right")
+        await b.press("j", "right")
         assert f"Around {OP.replace('Softmax', 'Cast')}" in text_of(b.app)
         await b.press("left")
         assert f"Around {OP}" in text_of(b.app)
         await b.press("k", "enter")
         assert isinstance(b.app.screen, OpsScreen)
         assert op_under_cursor(b.app) == "model/layer_2/MatMul"
-
-
-async def test_it_opens_from_other_views_too(browse, made_store):
-    async with browse(made_store) as b:
         await b.press("3", "L")
         assert isinstance(b.app.screen, NeighbourhoodOverlay)
         await b.press("escape", "4", "L")

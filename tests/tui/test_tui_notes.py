@@ -28,7 +28,10 @@ def store(made_store, tmp_path) -> str:
 async def test_a_note_is_written_and_seen(browse, store, monkeypatch):
     monkeypatch.setenv("DIVERGRAPH_AUTHOR", "ada")
     async with browse(store) as b:
-        await b.press("2", "f", "m")
+        await b.press("2", "f", "m", "escape")
+        await b.press("m", "enter")
+        assert b.app.session.asked(lambda opened: opened.notes()) == [], "without a text: no note"
+        await b.press("m")
         assert isinstance(b.app.screen, LineForm)
         b.app.screen.query_one(Input).value = "known: [b]lost[/b] bias"
         await b.press("enter")
@@ -38,14 +41,6 @@ async def test_a_note_is_written_and_seen(browse, store, monkeypatch):
         (note,) = opened.notes()
         (row,) = opened.ops("14", [op]).values()
         assert note.op in (row.original_names or (row.id,))
-
-
-async def test_no_note_is_written_without_a_text(browse, store):
-    async with browse(store) as b:
-        await b.press("2", "f", "m", "escape")
-        await b.press("m", "enter")
-    with open_store(store) as opened:
-        assert opened.notes() == []
 
 
 async def test_runs_show_how_they_stand(browse, store):

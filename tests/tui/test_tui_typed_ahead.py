@@ -46,16 +46,12 @@ async def test_a_q_in_a_burst_does_not_leave(browse):
         assert b.app.screen.query_one(FilterBar).text == "quant"
 
 
-async def test_a_search_for_a_command_typed_in_one_burst(browse):
-    async with browse as b:
-        await type_at_once(b, "colon", *"query")
-        await b.settle(b.pilot)
-        assert b.app.screen.query_one(Input).value == "query"
-
-
 async def test_a_window_gets_the_keys_behind_the_one_that_opens_it(browse):
     async with browse as b:
         await type_at_once(b, "question_mark", "q")
         await b.settle(b.pilot)
         assert b.app.is_running, "q closes the page of keys"
         assert not isinstance(b.app.screen, TextOverlay)
+        await type_at_once(b, "colon", *"query")
+        await b.settle(b.pilot)
+        assert b.app.screen.query_one(Input).value == "query"
