@@ -25,8 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from divergraph.thresholds.recorded.laws import broken_laws
 from divergraph.values.array_types import Array
-from importers.msprobe.job import job_graph
-from importers.msprobe.job_index import scan_job
+from importers.msprobe.job_index import job_graph, scan_job
 
 TYPES = {
     "bfloat16": np.dtype(ml_dtypes.bfloat16),

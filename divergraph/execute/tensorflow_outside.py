@@ -14,10 +14,10 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from divergraph.execute.tensorflow.branches import HANDLES, READS, VARIABLES, changes_resource
 from divergraph.execute.tensorflow.calls_in_place import CALLS
 from divergraph.execute.tensorflow.files import SEEDED
 from divergraph.execute.tensorflow.step import called_functions, waits
-from divergraph.execute.tensorflow.variable_ops import HANDLES, READS, VARIABLES, changes_resource
 from graphstore.traverse.reach import reached
 
 # Which ops may run: a model is a program, and a stranger's must not reach outside. TensorFlow's

@@ -18,8 +18,7 @@ from graphstore.errors import ImportFormatError
 from importers.filled_files import fill
 from importers.ge_proto.binary import BinaryReader
 from importers.ge_proto.importer import choose_graph
-from importers.om.compression import Tables, read_tables
-from importers.om.container import MODEL_DEF, read_container
+from importers.om.container import MODEL_DEF, Tables, read_container, read_tables
 from importers.proto.text_reader import EventKind, TextReader
 from importers.proto.values import BinarySpan, Fields, message
 from importers.source import mapped, read_whole

@@ -18,8 +18,7 @@ from importers.dumps.index import DamagedError, DumpIndex
 from importers.dumps.model_inputs import with_model_inputs
 from importers.ge_proto.importer import candidates, choose_graph
 from importers.msprobe.importer import DEBUG, DUMP, runs_in
-from importers.msprobe.job import job_steps
-from importers.msprobe.job_index import scan_job
+from importers.msprobe.job_index import job_steps, scan_job
 from importers.msprobe.job_names import RANKS, is_job
 from importers.registry import read_graph
 from importers.source import read_head

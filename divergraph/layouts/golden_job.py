@@ -26,8 +26,7 @@ from divergraph.layouts.twins import twins
 from divergraph.values.array_types import Array
 from graphstore.model import ModelGraph, TensorIO
 from importers.dumps.index import DumpIndex
-from importers.msprobe.job import rank_folders, rank_graphs
-from importers.msprobe.job_index import scan_rank
+from importers.msprobe.job_index import rank_folders, rank_graphs, scan_rank
 
 _FEW = 0.1
 """Share of its weights that a rank may have from elsewhere, by mistake."""

@@ -19,8 +19,7 @@ from graphstore.model import AttrValue, DumpTensorRef, ModelGraph, TensorIO
 from importers.dumps.index import DumpIndex, DumpProblem, TensorKey
 from importers.msprobe.collectives import GROUP
 from importers.msprobe.graph import ARGUMENTS
-from importers.msprobe.job import rank_folders, rank_graphs
-from importers.msprobe.job_index import Places, between_ranks, scan_rank
+from importers.msprobe.job_index import Places, between_ranks, rank_folders, rank_graphs, scan_rank
 from importers.msprobe.job_names import OF_THE_DEVICE, RANKS, UNREAD, in_rank, is_job
 
 

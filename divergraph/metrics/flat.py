@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from divergraph.values.array_types import Array
-from importers.file_parts import UnnamedFile, advise
+from importers.source import UnnamedFile, advise
 
 _AT_ONCE = 1 << 21
 """Elements copied at a time; both sweeps read the copy."""

@@ -12,10 +12,10 @@ from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.execute.installed import open_by
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.ge.executor import DeviceOpsFactory
-from divergraph.execute.translate.ge.fused.chains import computing_type, inputs_order
-from divergraph.execute.translate.ge.fused.fused_elementwise import ELEMENTWISE
+from divergraph.execute.translate.ge.fused import ELEMENTWISE, computing_type, inputs_order
 from divergraph.execute.translate.ge.readings import OpReadings, read_as, readings
-from divergraph.execute.translate.ge.table import LAYOUTS, UNREAD
+from divergraph.execute.translate.ge.table import LAYOUTS
+from divergraph.execute.translate.piece import UNREAD
 from divergraph.execute.translate.torch.alone import ALONE, calls_alone
 from divergraph.execute.translate.torch.executor import TorchCallsFactory
 from divergraph.rootcause.values import is_numeric, relative, same_shape

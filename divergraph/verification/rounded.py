@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from divergraph.execute.contract import RunnableSubgraph
-from divergraph.execute.translate.ge.quantisation import UNROUNDED
+from divergraph.execute.translate.ge.matrices import UNROUNDED
 from divergraph.values.array_types import Array
 from divergraph.values.unread import Unread
 from divergraph.verification.alone import LoneOp, fed, graph_of, inputs_of, opened

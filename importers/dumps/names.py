@@ -15,7 +15,7 @@ from pathlib import Path
 
 from graphstore.model import Framework, ModelGraph, Op
 from importers.dumps.index import DamagedError, open_dump
-from importers.file_parts import read_at
+from importers.source import read_at
 
 _WRITTEN = str.maketrans(dict.fromkeys("./\\ ", "_"))
 _SLICE = re.compile(r"_lxslice(\d{1,9})")

@@ -34,7 +34,7 @@ from importers.dumps.arrays.npy import (
 )
 from importers.dumps.decode import Bytes, can_decode, decode
 from importers.dumps.index import DamagedError, open_dump
-from importers.file_parts import advise, read_at
+from importers.source import advise, read_at
 
 _WHOLE = 1 << 16
 """Files up to this are read in one go, header and all."""

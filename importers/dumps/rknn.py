@@ -25,7 +25,7 @@ from importers.dumps.arrays.npy import read_npy_header
 from importers.dumps.bare.tensor import NPY, BareTensor
 from importers.dumps.contract import NO_FORM, DumpReader, FilePlace, RawForm, named_tensor
 from importers.dumps.index import DamagedError, FolderListing, list_folder, open_dump
-from importers.file_parts import read_at
+from importers.source import read_at
 
 _MAP = "map_name_to_file.txt"
 _RUNS = frozenset({"golden", "simulator", "runtime"})

@@ -20,8 +20,8 @@ from importers.dumps.bare.tensor import BareTensor
 from importers.dumps.contract import DumpReader, FilePlace, RawForm, named_tensor
 from importers.dumps.decode import stored_bytes
 from importers.dumps.index import DamagedError, open_dump, shown
-from importers.file_parts import read_at
-from importers.json_faults import json_fault
+from importers.nesting import json_fault
+from importers.source import read_at
 
 _MAX_HEADER = 100_000_000
 """Bytes of a header, as the format's own reader has it."""

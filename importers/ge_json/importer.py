@@ -16,8 +16,8 @@ from graphstore.errors import ImportFormatError
 from graphstore.model import ModelGraph
 from importers.contract import Confidence, Detection
 from importers.ge_proto.assembly import RawGraph, assemble
-from importers.json_faults import json_fault
-from importers.om.compression import Tables, read_tables
+from importers.nesting import json_fault
+from importers.om.container import Tables, read_tables
 from importers.proto.values import Fields, Value, message
 from importers.source import mapped, sha256
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import ModelGraph, TensorIO
 from importers.contract import Confidence, Detection
-from importers.json_faults import json_fault
+from importers.nesting import json_fault
 from importers.source import mapped, sha256
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class MsprobeImporter:
     def read_with(self, path: Path, options: Mapping[str, str]) -> ModelGraph:
         """The run that *path* belongs to; ``step`` and ``rank`` choose among several."""
         from importers.msprobe.graph import run_graph
-        from importers.msprobe.job import job_graph, job_steps
+        from importers.msprobe.job_index import job_graph, job_steps
 
         if path.is_dir():
             steps = [] if "rank" in options else job_steps(path, options.get("step"))

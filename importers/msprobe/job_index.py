@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from graphstore.gc_paused import gc_paused
 from graphstore.model import AttrValue, DumpTensorRef, ModelGraph, Op, Reason, TensorIO
 from importers.dumps.index import DumpIndex, DumpProblem, Gathering, TensorKey, of_no_op
 from importers.dumps.msprobe.index import (
-    DUMP,
     Entry,
     gather_tensors,
     read_dump_json,
@@ -21,12 +20,32 @@ from importers.dumps.msprobe.index import (
     tensors_of_op,
 )
 from importers.msprobe.calls import INFERRED, call_of
+from importers.msprobe.calls_between import (
+    MESSAGE_MARKS,
+    Ends,
+    RankMessages,
+    Reads,
+    came_late,
+    messages_of,
+    with_messages,
+)
+from importers.msprobe.calls_between import ends as ends_of
 from importers.msprobe.collectives import DO_NOT_WAIT
-from importers.msprobe.graph import ARGUMENTS
-from importers.msprobe.job import rank_folders
-from importers.msprobe.job_names import CALLS, RANKS, TARGET, in_rank, rank_of_output, split_place
-from importers.msprobe.late_messages import Ends, Reads, came_late
-from importers.msprobe.late_messages import ends as ends_of
+from importers.msprobe.gradients import MARK, Gradients, gradients_of
+from importers.msprobe.graph import ARGUMENTS, run_graph
+from importers.msprobe.hidden_reductions import Hidden, hidden_reductions, remark, with_reductions
+from importers.msprobe.importer import DUMP, load_run, runs_in
+from importers.msprobe.job_names import (
+    CALLS,
+    RANKS,
+    TARGET,
+    in_rank,
+    rank_of,
+    rank_of_output,
+    split_place,
+)
+from importers.msprobe.joined_ranks import joined_ranks
+from importers.source import mapped
 
 
 def scan_job(step: Path, graph: ModelGraph) -> DumpIndex:
@@ -160,3 +179,70 @@ def _tensors_between(places: Places, name: str, entry: Entry) -> Iterator[tuple[
             key = places.get((io, tensor.name))
             if key is not None:
                 yield key, leaf
+
+
+# The folders with the recorded runs of all ranks of a step, read as one graph.
+
+
+def rank_folders(step: Path) -> dict[int, Path]:
+    """The folders of the ranks in the folder of a *step*, by rank."""
+    ranks = ((rank_of(each), each) for each in step.iterdir() if (each / DUMP).is_file())
+    return dict(sorted((rank, folder) for rank, folder in ranks if rank is not None))
+
+
+def job_steps(folder: Path, step: str | None = None) -> list[Path]:
+    """The folders in or below *folder* that hold several ranks of one step each, in the order of
+    steps; only those of *step* where it is given."""
+    from importers.dumps.folder import leaf_of  # readers of dumps load protobuf
+
+    ranked = [run for run in runs_in(folder) if rank_of(run) is not None and run != folder]
+    number = {run.parent: leaf_of(folder, run).step for run in ranked}
+    several = Counter(run.parent for run in ranked)
+    found = [each for each in number if several[each] > 1 and step in (None, number[each])]
+    return sorted(found, key=lambda each: (len(number[each]), number[each], each))
+
+
+def job_graph(step: Path) -> ModelGraph:
+    """The graph of all ranks in the folder of a *step*.
+
+    Raises:
+        ImportFormatError: the dump of a rank cannot be read.
+    """
+    with gc_paused():
+        seen = _seen(rank_folders(step))
+        return joined_ranks(dict(_rank_graphs(step, seen)), step, remark(seen.reductions))
+
+
+def rank_graphs(step: Path) -> Iterator[tuple[int, ModelGraph]]:
+    """Each rank in the folder of a *step*, with its own graph, as the job is joined of them."""
+    yield from _rank_graphs(step, _seen(rank_folders(step)))
+
+
+class _SeenOnRanks(NamedTuple):
+    """What the dumps of all ranks show together and none by itself."""
+
+    reductions: Sequence[Hidden]
+    messages: Mapping[int, RankMessages]
+
+
+def _rank_graphs(step: Path, seen: _SeenOnRanks) -> Iterator[tuple[int, ModelGraph]]:
+    for rank, folder in rank_folders(step).items():
+        files = with_messages(load_run(folder / DUMP), rank, seen.messages)
+        yield rank, run_graph(with_reductions(files, rank, seen.reductions))
+
+
+def _seen(folders: Mapping[int, Path]) -> _SeenOnRanks:
+    gradients: dict[int, Gradients] = {}
+    messages: dict[int, RankMessages] = {}
+    for rank, folder in folders.items():
+        with mapped(folder / DUMP) as buffer:
+            has_gradients = buffer.find(MARK) >= 0
+            has_messages = any(buffer.find(mark) >= 0 for mark in MESSAGE_MARKS)
+        if not (has_gradients or has_messages):
+            continue
+        files = load_run(folder / DUMP)
+        if has_gradients and (found := gradients_of(files)) is not None:
+            gradients[rank] = found
+        if has_messages and (sent := messages_of(files, rank, tuple(folders))) is not None:
+            messages[rank] = sent
+    return _SeenOnRanks(hidden_reductions(gradients), messages)

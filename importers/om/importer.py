@@ -12,8 +12,16 @@ from importers.contract import Confidence, Detection
 from importers.ge_proto.assembly import RawGraph, assemble
 from importers.ge_proto.binary import BinaryReader
 from importers.ge_proto.messages import Node, read_attr, read_desc, read_node
-from importers.om.compression import Tables, read_tables
-from importers.om.container import MAGIC, MODEL_DEF, WEIGHTS, Container, Partition, read_container
+from importers.om.container import (
+    MAGIC,
+    MODEL_DEF,
+    WEIGHTS,
+    Container,
+    Partition,
+    Tables,
+    read_container,
+    read_tables,
+)
 from importers.proto.text_reader import Buffer
 from importers.proto.values import BinarySpan, Fields, Value, message, text, whole
 from importers.source import mapped, sha256

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from graphstore.errors import ImportFormatError
 from graphstore.model import Constant
 from importers.kept import told_of
-from importers.onnx_model.functions import Functions
+from importers.onnx_model.reading import Functions
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorProto

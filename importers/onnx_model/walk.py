@@ -18,7 +18,7 @@ from graphstore.model import (
 from importers.kept import told_of
 from importers.names import Bodies, UniqueIds
 from importers.nesting import BodyInput, with_inner_readers
-from importers.onnx_model.functions import Functions, function_key
+from importers.onnx_model.reading import Functions, function_key
 from importers.onnx_model.values import attr_value, constant, tensor_of
 
 if TYPE_CHECKING:

@@ -14,9 +14,7 @@ from typing import TypeAlias
 
 from graphstore.model import COMPUTE_TYPE, AttrValue, Tensor, TensorOrigin
 from importers.kept import split_reference
-from importers.openvino.net import IrLayer, IrNet
-from importers.openvino.types import dtype_of, names_in, value_of
-from importers.openvino.xml_reader import whole_number
+from importers.openvino.xml_reader import IrLayer, IrNet, dtype_of, names_in, value_of, whole_number
 
 ORIGINALS = "originalLayersNames"
 CONSTANTS = frozenset({"Const", "Constant"})

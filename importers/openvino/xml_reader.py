@@ -5,14 +5,17 @@ Expat reads; a document type is refused, so there are no entities to expand or t
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 from xml.parsers import expat
 
 from graphstore.errors import ImportFormatError
-from importers.openvino.net import BodyPort, IrLayer, IrNet, Port, Wire
+from graphstore.model import AttrValue, DType, Shape
+from importers.kept import kept_list, kept_text
 from importers.proto.text_reader import Buffer
 
 HINT = "it was cut, damaged or changed by hand; save the model again"
@@ -249,3 +252,127 @@ _IN_LAYERS: dict[tuple[str, str], Callable[[_Reader, Mapping[str, str]], None]] 
     **{(tag, kind): _Reader._body_port for tag in _PORT_MAPS for kind in ("input", "output")},
 }
 """What begins in a layer, by the tag around it and its own; anything else is passed over."""
+
+
+# What an OpenVINO ``.xml`` says, as plain values: nets of layers, ports, edges and bodies.
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or output of a layer; ``dims`` is None where the file gives none: a scalar, or a
+    tensor of any rank."""
+
+    id: int
+    precision: str
+    names: tuple[str, ...]
+    dims: tuple[int | None, ...] | None
+    line: int
+
+
+class Wire(NamedTuple):
+    """An edge from an output to an input, both as (layer, port)."""
+
+    source: tuple[int, int]
+    target: tuple[int, int]
+    line: int
+
+
+class BodyPort(NamedTuple):
+    """Port *outer* of a layer stands for the Parameter or Result *inner* of its body."""
+
+    outer: int
+    inner: int
+    is_input: bool
+    line: int
+
+
+@dataclass(slots=True)
+class IrLayer:
+    """One layer; ``bodies`` and ``ports`` (which ports enter and leave a body) go by role:
+    ``body``, ``then_body``, ``else_body``."""
+
+    id: int
+    name: str
+    type: str
+    version: str
+    line: int
+    data: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    inputs: list[Port] = field(default_factory=list)
+    outputs: list[Port] = field(default_factory=list)
+    bodies: dict[str, IrNet] = field(default_factory=dict)
+    ports: dict[str, list[BodyPort]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class IrNet:
+    """A net or the body of a layer; ``facts`` is what the net says of itself."""
+
+    name: str
+    version: int
+    layers: dict[int, IrLayer] = field(default_factory=dict)
+    wires: list[Wire] = field(default_factory=list)
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+# Element types, shapes and attributes as OpenVINO writes them, as plain values.
+
+
+_TYPES = """
+    f16=float16 f32=float32 f64=float64 bf16=bfloat16 fp16=float16 fp32=float32 fp64=float64
+    i4=int4 i8=int8 i16=int16 i32=int32 i64=int64 u1=uint1 u2=uint2 u4=uint4 u8=uint8 u16=uint16
+    u32=uint32 u64=uint64 bin=uint1 bool=bool boolean=bool string=string
+    f8e4m3=float8_e4m3fn f8e5m2=float8_e5m2 f8e8m0=float8_e8m0 f4e2m1=float4_e2m1
+"""
+_DTYPES = {name: DType(dtype) for name, dtype in (pair.split("=") for pair in _TYPES.split())}
+_FLOAT = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|-?inf|nan")
+_MAX_LIST = 1 << 16  # characters; a longer list is a table
+
+
+def dtype_of(name: str) -> DType | None:
+    """The type called *name* (``f32``, ``FP32``, ``boolean``); None if unknown or not settled."""
+    return _DTYPES.get(name.strip().lower())
+
+
+def shape_of(text: str) -> Shape | None:
+    """The shape written *text* (``?,3,1..5``); None for one of any rank or what is no shape."""
+    if text.strip() == "...":
+        return None
+    dims = [part.strip() for part in text.split(",")] if text.strip() else []
+    if len(dims) > MAX_RANK:
+        return None
+    numbers = [whole_number(dim) for dim in dims]
+    return tuple(dim if dim is not None and dim >= 0 else None for dim in numbers)
+
+
+def nbytes_of(dtype: DType | None, shape: Shape | None) -> int | None:
+    """The bytes a constant takes; None if that is not known."""
+    bits = None if dtype is None else dtype.bits
+    if bits is None or shape is None or None in shape:
+        return None
+    nbytes = (math.prod(dim for dim in shape if dim is not None) * bits + 7) // 8
+    return nbytes if nbytes < 1 << 63 else None
+
+
+def value_of(text: str) -> AttrValue:
+    """An attribute: a truth, a number, a list of them with commas, or the text itself."""
+    if "," in text and len(text) <= _MAX_LIST:
+        parts = [_number(part.strip()) for part in text.split(",")]
+        if all(part is not None for part in parts):
+            return kept_list([part for part in parts if part is not None])
+    if text in ("true", "false"):
+        return text == "true"
+    number = _number(text)
+    return kept_text(text) if number is None else number
+
+
+def _number(text: str) -> int | float | None:
+    integer = whole_number(text)
+    if integer is not None:
+        return integer
+    return float(text) if len(text) < 40 and _FLOAT.fullmatch(text) else None
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """The names in a list with commas, in their order, each once."""
+    return tuple(dict.fromkeys(name for name in (part.strip() for part in text.split(",")) if name))

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from graphstore.errors import ImportFormatError, InputError
-from importers.json_faults import json_fault
 from importers.kept import kept_text
+from importers.nesting import json_fault
 from importers.source import read_head, read_whole
 
 MAX_NODES = 2_000_000

@@ -26,9 +26,9 @@ from graphstore.model import (
     TensorRef,
 )
 from importers.contract import Confidence, Detection
-from importers.json_faults import json_fault
 from importers.kept import kept_list, kept_text, told_of
 from importers.names import UniqueIds
+from importers.nesting import json_fault
 from importers.source import mapped, sha256
 
 _MAX_BYTES = 1 << 28

@@ -20,8 +20,8 @@ from graphstore.errors import ImportFormatError
 from graphstore.model import Constant, DType, Shape, Tensor
 from importers.dumps.arrays.npz import list_members, member_place
 from importers.dumps.index import DamagedError, open_dump
-from importers.file_parts import read_at
-from importers.json_faults import json_fault
+from importers.nesting import json_fault
+from importers.source import read_at
 
 _OLD = "serialized_exported_program.json"
 _MOST_JSON = 1 << 30

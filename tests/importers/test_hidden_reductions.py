@@ -10,8 +10,7 @@ import pytest
 
 from graphstore.model import TensorIO
 from importers.msprobe.calls import INFERRED
-from importers.msprobe.job import job_graph
-from importers.msprobe.job_index import scan_job
+from importers.msprobe.job_index import job_graph, scan_job
 from importers.msprobe.job_names import RANKS
 
 RANKS_OF_JOB = 4

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from graphstore.errors import ImportFormatError
-from importers.json_faults import json_fault
+from importers.nesting import json_fault
 from importers.registry import read_graph
 
 PYTHONS_WORDS = re.compile("Expecting|delimiter|Extra data|Invalid|Unterminated|Illegal")

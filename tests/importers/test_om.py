@@ -6,8 +6,8 @@ import pytest
 from offline_models import ABS, DATA, NAMES, code, compressed, const, model
 
 from graphstore.errors import ImportFormatError
-from importers.om.compression import Tables, read_tables
 from importers.om.constants import weights
+from importers.om.container import Tables, read_tables
 from importers.registry import detect, read_graph
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from divergraph.execute.contract import RunnableSubgraph
-from divergraph.execute.translate.ge.fused.chains import FUSED
+from divergraph.execute.translate.ge.fused import FUSED
 from divergraph.execute.translate.ge.table import ROWS
 from divergraph.values.array_types import Array
 from divergraph.verification.alone import (

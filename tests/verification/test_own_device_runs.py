@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import divergraph as dg
-from divergraph.execute.translate.ge.fused.tails import TAIL
+from divergraph.execute.translate.ge.fused import TAIL
 from graphstore.model import Verdict
 from importers.om.constants import weights
 from importers.registry import read_graph

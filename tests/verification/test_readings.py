@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 import divergraph as dg
 from divergraph.execute.translate.contract import NotTranslatedError
-from divergraph.execute.translate.ge.fused.fused_elementwise import orders
-from divergraph.execute.translate.ge.fused.tails import TAIL, tail_of_names
-from divergraph.execute.translate.ge.geometry import fitting
+from divergraph.execute.translate.ge.convolution import fitting
+from divergraph.execute.translate.ge.fused import TAIL, orders, tail_of_names
 from divergraph.execute.translate.ge.readings import OpReadings, readings
 from divergraph.verification.verify_dump import verify
 from graphstore.model import DType, Guilt, InputRef, Op, Tensor, TensorRef, Verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from divergraph.execute.translate.ge.fused.chains import kernel_types
+from divergraph.execute.translate.ge.fused import kernel_types
 from divergraph.verification.verify_dump import verify
 from graphstore.model import Op, Verdict
 from tests.made.device_ops import DeviceOps, spoiled

@@ -31,13 +31,11 @@ from divergraph.execute.onnx.altered import (
     change_body,
     open_for_additions,
 )
-from divergraph.execute.onnx.files import root_tensors, set_outputs
-from divergraph.execute.onnx.half_precision import round_between_ops
+from divergraph.execute.onnx.files import root_tensors, round_between_ops, set_outputs
 from divergraph.execute.onnx.in_float64 import in_float64
-from divergraph.execute.onnx.live_values import LiveValues
 from divergraph.execute.onnx.quantised import open_readings
-from divergraph.execute.onnx.segments import segments
 from divergraph.execute.onnx.session import (
+    LiveValues,
     OnnxSession,
     element_type,
     load_onnxruntime,
@@ -49,6 +47,7 @@ from divergraph.execute.onnx.subgraphs import (
     Explodable,
     OnnxSubgraph,
     explode,
+    segments,
     slice_of,
     tensor_name,
 )

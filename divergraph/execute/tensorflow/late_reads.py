@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from divergraph.execute.tensorflow.variable_ops import HANDLES, READS, VARIABLES, changes_variable
+from divergraph.execute.tensorflow.branches import HANDLES, READS, VARIABLES, changes_variable
 from graphstore.model import Framework, InputRef, ModelGraph, Op, TensorRef
 from graphstore.traverse.topological_order import lowest_first
 

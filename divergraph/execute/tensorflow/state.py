@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from divergraph.execute.contract import Array
+from divergraph.execute.tensorflow.branches import HANDLES, READS, VARIABLES
 from divergraph.execute.tensorflow.files import as_typed, is_checkpoint, tensorflow, tensorflow_told
 from divergraph.execute.tensorflow.step import is_variable, needed
-from divergraph.execute.tensorflow.variable_ops import HANDLES, READS, VARIABLES
 from divergraph.values.one_tensor import read_tensor
 from divergraph.values.unread import or_raise
 from graphstore.errors import ExecutionError, InputError

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from divergraph.execute.tensorflow.variable_ops import VARIABLES, changes_resource
+from divergraph.execute.tensorflow.branches import VARIABLES, changes_resource
 from graphstore.traverse.reach import reached
 from importers.tensorflow.nodes import ENTER, frames
 

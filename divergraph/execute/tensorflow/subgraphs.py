@@ -8,7 +8,7 @@ from typing import Any
 
 from divergraph.execute.contract import Array, RunnableSubgraph
 from divergraph.execute.side_by_side import Slice
-from divergraph.execute.tensorflow.branches import in_branches
+from divergraph.execute.tensorflow.branches import HANDLES, READS, in_branches
 from divergraph.execute.tensorflow.files import (
     as_typed,
     new_session,
@@ -18,7 +18,6 @@ from divergraph.execute.tensorflow.files import (
 )
 from divergraph.execute.tensorflow.late_reads import late_reads
 from divergraph.execute.tensorflow.step import PLACEHOLDERS, is_variable, writes
-from divergraph.execute.tensorflow.variable_ops import HANDLES, READS
 from graphstore.errors import ExecutionError
 from graphstore.model import ModelGraph
 

@@ -189,8 +189,7 @@ class TranslatedExecutor:
         try:
             part = slice_of(self._program, piece)
             ops = tuple(changed if op is maker else op for op in part.ops)
-            declared = self._as_declared(values)
-            results = self._run_slice(replace(part, ops=ops), declared)
+            results = self._run_slice(replace(part, ops=ops), self._as_declared(values))
         except (ExecutionError, NotTranslatedError):
             return None  # the shapes do not fit the changed attributes
         return dict(zip(part.made, results, strict=True))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -36,8 +37,82 @@ class ReadArgument:
     value: AttrValue
 
 
-Operand: TypeAlias = "str | Array | None"
-"""A tensor by its name, a constant by its value, or an input left out."""
+def _function(kind: str) -> Callable[[Expr], Expr]:
+    return lambda value: value.piece.add(kind, value)
+
+
+def _binary(kind: str) -> Callable[[Expr, Operand], Expr]:
+    return lambda value, other: value.piece.add(kind, value, other)
+
+
+def _turned(kind: str) -> Callable[[Expr, Operand], Expr]:
+    return lambda value, other: value.piece.add(kind, other, value)
+
+
+class Expr:
+    """A tensor of a *piece*, called *name*, in expressions like those of numpy: each operator and
+    function adds its ONNX node. A number beside it is a constant of its element type.
+
+    >>> piece = Piece(Op("f", "f", "Silu"), ("x",), (KnownTensor(np.dtype(np.float32)),))
+    >>> made = piece.name(0) * piece.name(0).sigmoid() + 1
+    >>> [node.op_type for node in piece.nodes]
+    ['Sigmoid', 'Mul', 'Add']
+    """
+
+    __slots__ = ("_dtype", "name", "piece")
+    __array_ufunc__ = None
+    """Numbers of numpy leave expressions with a value to it."""
+
+    def __init__(self, piece: Piece, name: str, dtype: Callable[[], np.dtype[Any]]) -> None:
+        self.piece, self.name, self._dtype = piece, name, dtype
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The element type; it may be known only once it is asked for."""
+        return self._dtype()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape, of an input."""
+        return self.piece.shape(self.piece.names.index(self.name))
+
+    def __str__(self) -> str:
+        return self.name
+
+    def cast(self, dtype: Any) -> Expr:
+        """The tensor in another element type."""
+        return self.piece.cast(self, dtype)
+
+    __add__, __radd__ = _binary("Add"), _turned("Add")
+    __sub__, __rsub__ = _binary("Sub"), _turned("Sub")
+    __mul__, __rmul__ = _binary("Mul"), _turned("Mul")
+    __truediv__, __rtruediv__ = _binary("Div"), _turned("Div")
+    __pow__, __rpow__ = _binary("Pow"), _turned("Pow")
+    __matmul__, __mod__ = _binary("MatMul"), _binary("Mod")
+    __gt__, __lt__ = _binary("Greater"), _binary("Less")
+    __ge__, __le__ = _binary("GreaterOrEqual"), _binary("LessOrEqual")
+    __and__, __or__, __xor__ = _binary("And"), _binary("Or"), _binary("Xor")
+    __neg__, __invert__, __abs__ = _function("Neg"), _function("Not"), _function("Abs")
+    equals, max, min = _binary("Equal"), _binary("Max"), _binary("Min")
+    exp, log, sqrt, sign = map(_function, ("Exp", "Log", "Sqrt", "Sign"))
+    sin, cos, sinh, cosh = map(_function, ("Sin", "Cos", "Sinh", "Cosh"))
+    tanh, atan, erf = map(_function, ("Tanh", "Atan", "Erf"))
+    sigmoid, softplus, relu = map(_function, ("Sigmoid", "Softplus", "Relu"))
+    floor, ceil, reciprocal = map(_function, ("Floor", "Ceil", "Reciprocal"))
+
+
+Operand: TypeAlias = "Expr | str | Array | float | None"
+"""A tensor, by its name where it is another piece's, a constant by its value, a number of the type
+of the first tensor beside it, or an input left out."""
+Outputs: TypeAlias = "Sequence[Expr | None]"
+"""What a row gives: a value for each output of the op, None for one that this run does not make."""
+UNREAD = "_unread_inputs"
+"""The attribute that names, by place, the inputs that are connected, but whose values are nowhere;
+"" for those that are read."""
+_TRUTH = frozenset(
+    ("Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "And", "Or", "Xor", "Not")
+)
+_PLACES = frozenset(("Shape", "Size", "ArgMax", "ArgMin", "NonZero", "NonMaxSuppression"))
 
 
 class Piece:
@@ -77,15 +152,37 @@ class Piece:
         """Whether the op has an input at this place."""
         return at < len(self.names) and bool(self.names[at])
 
-    def name(self, at: int = 0) -> str:
-        """The name of an input.
+    def name(self, at: int = 0) -> Expr:
+        """An input.
 
         Raises:
             NotTranslatedError: it is not connected.
         """
-        if not self.has(at):
+        value = self.optional(at)
+        if value is None:
             raise NotTranslatedError(f"{self.op.type} without its input {at}")
-        return self.names[at]
+        return value
+
+    def optional(self, at: int) -> Expr | None:
+        """An input that may be missing; None if it is.
+
+        Raises:
+            NotTranslatedError: it is there, but its values are nowhere.
+        """
+        if self.has(at):
+            return Expr(self, self.names[at], partial(self.dtype, at))
+        unread = self.op.attrs.get(UNREAD, ())
+        if isinstance(unread, tuple) and at < len(unread) and unread[at]:
+            raise NotTranslatedError(f"its input {at}, {unread[at]}, was not dumped")
+        return None
+
+    def values(self) -> tuple[Expr, ...]:
+        """All inputs."""
+        return tuple(self.name(at) for at in range(len(self)))
+
+    def tensor(self, name: str) -> Expr:
+        """A tensor that is no input, such as an element of a list."""
+        return Expr(self, name, lambda: self._all[name].dtype)
 
     def dtype(self, at: int = 0) -> np.dtype[Any]:
         """The element type of an input."""
@@ -132,30 +229,32 @@ class Piece:
             raise NotTranslatedError(f"{self.op.type} without the attribute {name}")
         return value
 
-    def const(self, value: Array) -> str:
-        """The name of a constant of this piece."""
-        name = self._fresh("constant")
-        self.constants[name] = np.asarray(value)
-        return name
+    def const(self, value: Array) -> Expr:
+        """A constant of this piece."""
+        name, array = self._fresh("constant"), np.asarray(value)
+        self.constants[name] = array
+        return Expr(self, name, lambda: array.dtype)
 
-    def ints(self, *values: int) -> str:
-        """The name of a constant list of int64."""
+    def ints(self, *values: int) -> Expr:
+        """A constant list of int64."""
         return self.const(np.array(values, np.int64))
 
-    def add(self, kind: str, *inputs: Operand, domain: str = "", **attrs: Any) -> str:
-        """Add a node with one output and give the output's name."""
+    def add(self, kind: str, *inputs: Operand, domain: str = "", **attrs: Any) -> Expr:
+        """Add a node with one output and give that."""
         return self.add_many(kind, 1, *inputs, domain=domain, **attrs)[0]
 
     def add_many(
         self, kind: str, outputs: int, *inputs: Operand, domain: str = "", **attrs: Any
-    ) -> tuple[str, ...]:
-        """Add a node with so many *outputs* and give their names.
+    ) -> tuple[Expr, ...]:
+        """Add a node with so many *outputs* and give them.
 
         Attributes that are None are left out.
         """
         from onnx import helper
 
-        operands = [self._operand(operand) for operand in inputs]
+        data = inputs[1:] if kind == "Where" else inputs
+        tensors = [tensor for tensor in data if isinstance(tensor, Expr)]
+        operands = [self._operand(operand, tensors) for operand in inputs]
         while operands and not operands[-1]:
             operands.pop()
         output_names = [self._fresh(kind) for _ in range(outputs)]
@@ -163,25 +262,35 @@ class Piece:
         self.nodes.append(
             helper.make_node(kind, operands, output_names, domain=domain, **attrs_set)
         )
-        return tuple(output_names)
 
-    def cast(self, tensor: Operand, dtype: Any) -> str:
+        def dtype() -> np.dtype[Any]:
+            if kind == "Cast":
+                return np.dtype(helper.tensor_dtype_to_np_dtype(attrs["to"]))
+            if kind in _TRUTH:
+                return np.dtype(np.bool_)
+            return np.dtype(np.int64) if kind in _PLACES else tensors[0].dtype
+
+        return tuple(Expr(self, name, dtype) for name in output_names)
+
+    def cast(self, tensor: Operand, dtype: Any) -> Expr:
         """*tensor* in another element type."""
         from onnx import helper
 
         return self.add("Cast", tensor, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
-    def transpose(self, tensor: Operand, *order: int) -> str:
+    def transpose(self, tensor: Expr, *order: int) -> Expr:
         """*tensor* with its axes in another order; itself where that is the same."""
-        if isinstance(tensor, str) and order == tuple(range(len(order))):
+        if order == tuple(range(len(order))):
             return tensor
         return self.add("Transpose", tensor, perm=order)
 
-    def reshape(self, tensor: Operand, shape: Sequence[int]) -> str:
+    def reshape(self, tensor: Operand, shape: Sequence[int]) -> Expr:
         """*tensor* in another shape; a 0 is a size of none, as in numpy."""
         return self.add("Reshape", tensor, np.array(shape, np.int64), allowzero=1)
 
-    def summed(self, kind: str, tensor: Operand, axes: Sequence[int], *, keep: bool = False) -> str:
+    def summed(
+        self, kind: str, tensor: Operand, axes: Sequence[int], *, keep: bool = False
+    ) -> Expr:
         """*tensor* reduced along *axes* by a node that adds up: ``ReduceSum`` or its like.
 
         float32 is added up in double precision: how far off a sum of many float32 is depends on
@@ -192,23 +301,25 @@ class Piece:
         total = self.add(kind, wide, listed, keepdims=int(keep), noop_with_empty_axes=1)
         return self.cast(total, np.float32)
 
-    def element(self, tensor: str) -> str:
+    def element(self, tensor: Expr) -> str:
         """*tensor*, which this piece makes, as an element of a list: others will read it."""
-        self.elements.append(tensor)
-        return tensor
+        self.elements.append(tensor.name)
+        return tensor.name
 
     def known_of(self, tensor: str) -> KnownTensor | None:
         """What is known of a tensor that is no input: an element of a list."""
         return self._all.get(tensor)
 
-    def number(self, value: float, at: int = 0) -> str:
+    def number(self, value: float, at: int = 0) -> Expr:
         """A scalar constant of the element type of input *at*."""
         return self.const(np.array(value, self.dtype(at)))
 
-    def _operand(self, operand: Operand) -> str:
-        if operand is None:
-            return ""
-        return operand if isinstance(operand, str) else self.const(operand)
+    def _operand(self, operand: Operand, tensors: Sequence[Expr]) -> str:
+        if operand is None or isinstance(operand, Expr | str):
+            return str(operand or "")
+        if isinstance(operand, int | float):
+            operand = np.array(operand, tensors[0].dtype)
+        return self.const(operand).name
 
     def _known(self, at: int) -> KnownTensor:
         self.name(at)

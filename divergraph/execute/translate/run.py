@@ -12,8 +12,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.execute.onnx.in_float64 import in_float64
-from divergraph.execute.onnx.live_values import LiveValues
-from divergraph.execute.onnx.session import open_session, plain_options, run_session
+from divergraph.execute.onnx.session import LiveValues, open_session, plain_options, run_session
 from divergraph.execute.translate.contract import KnownTensor, NeedsValueError, NotTranslatedError
 from divergraph.execute.translate.lists import TensorLists
 from divergraph.execute.translate.program import Program

@@ -41,6 +41,21 @@ class Constants(Protocol):
         ...
 
 
+class _NoConstants:
+    def __contains__(self, tensor: object) -> bool:
+        return False
+
+    def __getitem__(self, tensor: str) -> Array:
+        raise KeyError(tensor)
+
+    def nbytes(self, tensor: str) -> int:
+        raise KeyError(tensor)
+
+
+NO_CONSTANTS: Constants = _NoConstants()
+"""Of ops that stand alone: all that one reads is fed to it."""
+
+
 class Translation:
     """Ops as one ONNX model, growing op by op.
 
@@ -213,7 +228,7 @@ class Translation:
         known_tensors = [self.known.get(name) if name else None for name in names]
         piece = Piece(op, names, known_tensors, scope, self.lists, self.known)
         try:
-            outputs = list(entry.row(piece))
+            outputs = [None if made is None else str(made) for made in entry.row(piece)]
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             # Attributes and shapes come from files: whatever they are, only this op is lost.
             what = f"{op.id!r} of type {op.type} cannot be as it is: {error}"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from divergraph.execute.translate.piece import Piece
+from divergraph.execute.translate.piece import Expr, Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class SlidingWindows:
 
 def put_back(
     piece: Piece,
-    gradient: str,
-    filters: str,
+    gradient: Expr,
+    filters: Expr,
     over: SlidingWindows,
     sizes: Sequence[int],
     groups: int,
-) -> str:
+) -> Expr:
     """What windows put back into an image of *sizes*, channels first as *gradient*. Elements no
     window reached are zeros."""
     reached_sizes = [
@@ -59,8 +59,8 @@ def put_back(
 
 
 def seen_by_filters(
-    piece: Piece, image: str, gradient: str, over: SlidingWindows, groups: int
-) -> str:
+    piece: Piece, image: Expr, gradient: Expr, over: SlidingWindows, groups: int
+) -> Expr:
     """The gradient by the filters, of *image* and *gradient* with batch and channels exchanged: a
     convolution of the one with the other, strides and dilations exchanged, too."""
     convolved = piece.add(

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
-from divergraph.execute.tensorflow.branches import in_branches
+from divergraph.execute.tensorflow.branches import HANDLES, READS, VARIABLES, in_branches
 from divergraph.execute.tensorflow.calls_in_place import calls_in_place
 from divergraph.execute.tensorflow.late_reads import LateRead, late_reads
-from divergraph.execute.tensorflow.variable_ops import HANDLES, READS, VARIABLES
 from divergraph.rootcause.groups.loop_state import flows, inside_loops, pushed
 from graphstore.model import DType, InputRef, ModelGraph, Op, TensorRef
 from graphstore.traverse.reach import reached

@@ -14,9 +14,8 @@ from divergraph.execute.translate.contract import KnownTensor, NeedsValueError, 
 from divergraph.execute.translate.plugged import with_plugged
 from divergraph.execute.translate.torch.alone import as_read
 from divergraph.execute.translate.torch.catalogue import ROWS
-from divergraph.execute.translate.torch.executor import NO_WEIGHTS
 from divergraph.execute.translate.torch.exported import ExportedWeights
-from divergraph.execute.translate.translation import Translation
+from divergraph.execute.translate.translation import NO_CONSTANTS, Translation
 from divergraph.submodel.export.calls_script import SCRIPT, write_script
 from divergraph.submodel.export.contract import PartSource, WrittenPart
 from divergraph.submodel.selection import BoundaryTensor, Selection
@@ -32,7 +31,7 @@ def write_calls_part(source: PartSource, part: Selection, folder: Path) -> Writt
         InputError: a call has no row, or one that does not cover it.
     """
     is_exported = source.graph.format == FORMAT
-    weights = ExportedWeights(source.model) if is_exported else NO_WEIGHTS
+    weights = ExportedWeights(source.model) if is_exported else NO_CONSTANTS
     translation = Translation(with_plugged(ROWS), weights)
     for tensor in part.inputs:
         translation.give(tensor.name, _known_tensor(tensor))

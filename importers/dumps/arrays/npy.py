@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from graphstore.model import DType, DumpFormat, DumpTensorRef, Reason, TensorIO
 from importers.dumps.index import OPEN_FLAGS, DamagedError
-from importers.file_parts import read_at
+from importers.source import read_at
 
 _MAGIC = b"\x93NUMPY"
 _FIRST_READ = 512

@@ -26,7 +26,7 @@ from importers.dumps.arrays.npy import NpyHeader, header_of, parse_npy_header
 from importers.dumps.bare.tensor import BareTensor, Identity, found_tensor, plain
 from importers.dumps.contract import DumpReader, FilePlace, RawForm
 from importers.dumps.index import DamagedError, open_dump, or_damage, shown
-from importers.file_parts import UnnamedFile, read_at
+from importers.source import UnnamedFile, read_at
 
 MAX_MEMBERS = 1 << 20
 _LOCAL_HEADER = struct.Struct("<4s22xHH")

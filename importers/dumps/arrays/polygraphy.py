@@ -53,8 +53,8 @@ from importers.dumps.index import (
     or_damage,
     shown,
 )
-from importers.file_parts import read_at
-from importers.json_faults import json_fault
+from importers.nesting import json_fault
+from importers.source import read_at
 
 LONG_TEXT = 64
 """Texts of more bytes are told by their place, names of members always as text. The

@@ -27,8 +27,8 @@ from importers.dumps.bare.tensor import BareTensor, found_tensor, identity_of, p
 from importers.dumps.contract import DumpReader, FilePlace, RawForm
 from importers.dumps.decode import stored_bytes
 from importers.dumps.index import DamagedError, open_dump, shown
-from importers.file_parts import read_at
 from importers.number_formats import named_dtype
+from importers.source import read_at
 
 ENDING = ".pt"
 BETWEEN_TAGS = "___"

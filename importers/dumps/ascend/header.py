@@ -24,10 +24,10 @@ from importers.dumps.ascend.nano import MAGIC, nano_header
 from importers.dumps.ascend.values import MAX_TENSORS, DumpHeader, HeaderTensor, RawBlock
 from importers.dumps.decode import stored_bytes
 from importers.dumps.index import DamagedError, shown
-from importers.file_parts import read_at
 from importers.number_formats import DTYPES, UNDEFINED, layout_of
 from importers.proto.messages import dump_data_pb2 as pb
 from importers.proto.wire import BLOCK, VARINT, FieldSpan, varint_bytes
+from importers.source import read_at
 
 _FIRST_READ = 4096
 _MAX_HEADER = 64 << 20

@@ -16,7 +16,7 @@ from pathlib import Path
 from importers.dumps.ascend.file import look_at, tensor_ref
 from importers.dumps.index import DamagedError, OverflowRecord, open_dump
 from importers.dumps.names import NO_ID, DumpName, parse_dump_name
-from importers.file_parts import read_at
+from importers.source import read_at
 
 MAGIC = 0x5A5A5A5A
 _OLD_BYTES = 2048

@@ -43,9 +43,9 @@ from importers.dumps.index import (
     shown,
 )
 from importers.dumps.msprobe.entries import gradients_in_order
-from importers.file_parts import read_at
-from importers.json_faults import json_fault
+from importers.nesting import json_fault
 from importers.number_formats import CHECKSUMS, named_dtype
+from importers.source import read_at
 
 DUMP = "dump.json"
 DEBUG = "debug.json"

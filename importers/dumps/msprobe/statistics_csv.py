@@ -23,8 +23,8 @@ from graphstore.model import (
 )
 from importers.dumps.index import DamagedError, open_dump
 from importers.dumps.names import DumpName, written
-from importers.file_parts import read_at
 from importers.number_formats import CHECKSUMS, known_layout, named_dtype
+from importers.source import read_at
 
 TABLE = "statistic.csv"
 ENDING = ".csv"

@@ -1,10 +1,7 @@
 """Caffe's table, whole: importing it puts all rows there are into it."""
 
 from divergraph.execute.translate.caffe import detection as detection
-from divergraph.execute.translate.caffe import elementwise as elementwise
 from divergraph.execute.translate.caffe import losses as losses
-from divergraph.execute.translate.caffe import normalising as normalising
-from divergraph.execute.translate.caffe import recurrent as recurrent
 from divergraph.execute.translate.caffe import regions as regions
 from divergraph.execute.translate.caffe import shaping as shaping
 from divergraph.execute.translate.caffe import windows as windows

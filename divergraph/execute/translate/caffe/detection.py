@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from divergraph.execute.translate.caffe.layer import CaffeLayer, row
+from divergraph.execute.translate.piece import Expr
 from divergraph.values.array_types import Array
 
 _SSD = "weiliu89/caffe (branch ssd), src/caffe/layers/{}_layer.cpp"
@@ -18,7 +19,7 @@ _NEVER = float(np.finfo(np.float32).min)
 
 
 @row("DetectionOutput", source=_SSD.format("detection_output"))
-def _detections(layer: CaffeLayer) -> list[str]:
+def _detections(layer: CaffeLayer) -> list[Expr]:
     """Rows of image, label, score and corners: of each image, class by class, the boxes that are
     left, the best first. One row of -1 an image where none is."""
     images, places = layer.shape(0)[0], layer.shape(2)[2] // 4
@@ -50,54 +51,51 @@ def _parameter(name: str) -> str:
     return f"detection_output_param.{name}"
 
 
-def _decoded(layer: CaffeLayer, images: int, places: int, groups: int) -> str:
+def _decoded(layer: CaffeLayer, images: int, places: int, groups: int) -> Expr:
     """The corners of all boxes: images x groups x places x 4."""
     prior = layer.reshape(layer.bottom(2), (2, places, 4))
     corners, variances = layer.piece.add_many("Split", 2, prior, axis=0, num_outputs=2)
     offsets = layer.reshape(layer.bottom(), (images, places, groups, 4))
     moves = layer.piece.transpose(offsets, 0, 2, 1, 3)
     if not layer.flag(_parameter("variance_encoded_in_target"), False):
-        moves = layer.add("Mul", moves, variances)
+        moves = moves * variances
     code = layer.choice(_parameter("code_type"), _CODES, "CORNER")
     if code == "CORNER":
-        return layer.add("Add", corners, moves)
+        return corners + moves
     low, high = layer.piece.add_many("Split", 2, corners, axis=2, num_outputs=2)
-    size = layer.add("Sub", high, low)
+    size = high - low
     first, second = layer.piece.add_many("Split", 2, moves, axis=3, num_outputs=2)
     if code == "CORNER_SIZE":
-        ends = [
-            layer.add("Add", corner, layer.add("Mul", move, size))
-            for corner, move in ((low, first), (high, second))
-        ]
+        ends = [corner + move * size for corner, move in ((low, first), (high, second))]
         return layer.add("Concat", *ends, axis=3)
     half = layer.number(0.5)
-    middle = layer.add("Mul", layer.add("Add", low, high), half)
-    middle = layer.add("Add", layer.add("Mul", first, size), middle)
-    reach = layer.add("Mul", layer.add("Mul", layer.add("Exp", second), size), half)
+    middle = (low + high) * half
+    middle = first * size + middle
+    reach = second.exp() * size * half
     ends = [layer.add(kind, middle, reach) for kind in ("Sub", "Add")]
     return layer.add("Concat", *ends, axis=3)
 
 
-def _without_area(layer: CaffeLayer, boxes: str) -> str:
+def _without_area(layer: CaffeLayer, boxes: Expr) -> Expr:
     """*boxes* of which those whose corners are exchanged have no area, and overlap with none."""
     low, high = layer.piece.add_many("Split", 2, boxes, axis=3, num_outputs=2)
-    return layer.add("Concat", low, layer.add("Max", low, high), axis=3)
+    return layer.add("Concat", low, low.max(high), axis=3)
 
 
-def _candidates(layer: CaffeLayer, scores: str, classes: int, places: int) -> str:
+def _candidates(layer: CaffeLayer, scores: Expr, classes: int, places: int) -> Expr:
     """*scores* (images x classes x places) of which those that do not count are the least number:
     the background's, and of each class all but the best."""
     background = layer.integer(_parameter("background_label_id"), 0)
     if 0 <= background < classes:
         counts = np.arange(classes).reshape(1, classes, 1) != background
-        scores = layer.add("Where", layer.piece.const(counts), scores, layer.number(_NEVER))
+        scores = layer.add("Where", layer.piece.const(counts), scores, _NEVER)
     top = layer.integer(_parameter("nms_param.top_k"), -1)
     if not 0 <= top < places:
         return scores
     return _only_best(layer, scores, 2, top)
 
 
-def _only_best(layer: CaffeLayer, scores: str, axis: int, top: int) -> str:
+def _only_best(layer: CaffeLayer, scores: Expr, axis: int, top: int) -> Expr:
     values, at = layer.piece.add_many("TopK", 2, scores, layer.piece.ints(top), axis=axis)
     none = layer.add("Expand", layer.number(_NEVER), layer.add("Shape", scores))
     return layer.add("ScatterElements", none, at, values, axis=axis)
@@ -108,34 +106,33 @@ class _Chosen:
     """The boxes that are left, a list of each: their image, label and place, and their place among
     the groups of boxes (image, label or 0)."""
 
-    image: str
-    label: str
-    place: str
-    group: str
+    image: Expr
+    label: Expr
+    place: Expr
+    group: Expr
 
     @classmethod
-    def of(cls, layer: CaffeLayer, chosen: str, classes: int, shared: bool) -> _Chosen:
+    def of(cls, layer: CaffeLayer, chosen: Expr, classes: int, shared: bool) -> _Chosen:
         first, second, place = layer.piece.add_many("Split", 3, chosen, axis=1, num_outputs=3)
         if shared:
-            group = layer.add("Mul", second, layer.piece.const(np.array(0, np.int64)))
-            return cls(first, second, place, group)
+            return cls(first, second, place, second * 0)
         by = layer.piece.const(np.array(classes, np.int64))
-        image, label = layer.add("Div", first, by), layer.add("Mod", first, by)
+        image, label = first / by, layer.add("Mod", first, by)
         return cls(image, label, place, label)
 
-    def kept(self, layer: CaffeLayer, flags: str) -> _Chosen:
+    def kept(self, layer: CaffeLayer, flags: Expr) -> _Chosen:
         """Those with a flag."""
         lists = (self.image, self.label, self.place, self.group)
         return _Chosen(*(layer.add("Compress", column, flags, axis=0) for column in lists))
 
-    def looked_up(self, layer: CaffeLayer, scores: str) -> str:
+    def looked_up(self, layer: CaffeLayer, scores: Expr) -> Expr:
         """Their entries of images x classes x places."""
         at = layer.add("Concat", self.image, self.label, self.place, axis=1)
         return layer.add("GatherND", scores, at)
 
 
 def _best(
-    layer: CaffeLayer, detections: _Chosen, scores: str, images: int, entries: int
+    layer: CaffeLayer, detections: _Chosen, scores: Expr, images: int, entries: int
 ) -> _Chosen:
     """The ``keep_top_k`` best boxes of each image, over all classes."""
     keep = layer.integer(_parameter("keep_top_k"), -1)
@@ -146,11 +143,11 @@ def _best(
     remaining = layer.add("ScatterND", none, at, detections.looked_up(layer, scores))
     best = _only_best(layer, layer.reshape(remaining, (images, entries)), 1, keep)
     best = layer.add("Reshape", best, layer.add("Shape", scores))
-    flags = layer.add("Greater", detections.looked_up(layer, best), layer.number(_NEVER))
+    flags = detections.looked_up(layer, best) > _NEVER
     return detections.kept(layer, flags)
 
 
-def _rows(layer: CaffeLayer, detections: _Chosen, scores: str, boxes: str, images: int) -> str:
+def _rows(layer: CaffeLayer, detections: _Chosen, scores: Expr, boxes: Expr, images: int) -> Expr:
     at = layer.add("Concat", detections.image, detections.group, detections.place, axis=1)
     score = layer.add("Unsqueeze", detections.looked_up(layer, scores), layer.piece.ints(1))
     heads = [
@@ -160,8 +157,8 @@ def _rows(layer: CaffeLayer, detections: _Chosen, scores: str, boxes: str, image
     nothing = np.full((images, 7), -1.0)
     nothing[:, 0] = np.arange(images)
     count = layer.add("Shape", detections.place, start=0, end=1)
-    is_empty = layer.piece.cast(layer.add("Equal", count, layer.piece.ints(0)), np.int64)
-    end = layer.add("Add", count, layer.add("Mul", is_empty, layer.piece.ints(images)))
+    is_empty = layer.piece.cast(count.equals(layer.piece.ints(0)), np.int64)
+    end = count + is_empty * layer.piece.ints(images)
     table = layer.add("Concat", listed, layer.array(nothing), axis=0)
     table = layer.add("Slice", table, layer.piece.ints(0), end, layer.piece.ints(0))
     return layer.add("Unsqueeze", table, layer.piece.ints(0, 1))
@@ -194,7 +191,7 @@ class _Proposing:
 
 
 @row("Proposal", source=_RPN)
-def _proposal(layer: CaffeLayer) -> list[str]:
+def _proposal(layer: CaffeLayer) -> list[Expr]:
     usual, block = _Proposing(), "proposal_param"
     return _proposed(
         layer,
@@ -212,7 +209,7 @@ def _proposal(layer: CaffeLayer) -> list[str]:
 
 
 @row("Python", source=_RPN)
-def _python(layer: CaffeLayer) -> list[str]:
+def _python(layer: CaffeLayer) -> list[Expr]:
     name = layer.setting("python_param.layer")
     if name != "ProposalLayer" or layer.is_training:
         raise layer.refused(f"runs the Python class {name}")
@@ -227,7 +224,7 @@ def _python(layer: CaffeLayer) -> list[str]:
     )
 
 
-def _proposed(layer: CaffeLayer, settings: _Proposing) -> list[str]:
+def _proposed(layer: CaffeLayer, settings: _Proposing) -> list[Expr]:
     """Rows of 0 and four corners: the best boxes of the first image, by a net's scores (background
     and foreground of each anchor), its moves of the anchors, and the size of the image."""
     anchors = settings.anchors()
@@ -243,13 +240,11 @@ def _proposed(layer: CaffeLayer, settings: _Proposing) -> list[str]:
     scores = layer.reshape(layer.piece.transpose(front, 0, 2, 3, 1), (1, 1, len(boxes)))
     moves = layer.piece.transpose(layer.bottom(1), 0, 2, 3, 1)
     corners = _clipped(layer, _moved(layer, boxes, layer.reshape(moves, (len(boxes), 4))))
-    scores = layer.add(
-        "Where", _large(layer, corners, settings.least), scores, layer.number(_NEVER)
-    )
+    scores = layer.add("Where", _large(layer, corners, settings.least), scores, _NEVER)
     if 0 < settings.before < len(boxes):
         scores = _only_best(layer, scores, 2, settings.before)
     # A box of corners 0 and 3 is four pixels long here.
-    inclusive = layer.add("Add", corners, layer.array([0.0, 0.0, 1.0, 1.0]))
+    inclusive = corners + layer.array([0.0, 0.0, 1.0, 1.0])
     limit = settings.after if settings.after > 0 else len(boxes)
     chosen = layer.add(
         *("NonMaxSuppression", layer.add("Unsqueeze", inclusive, ints(0)), scores, ints(limit)),
@@ -262,31 +257,31 @@ def _proposed(layer: CaffeLayer, settings: _Proposing) -> list[str]:
     return [listed, best][: layer.tops]
 
 
-def _moved(layer: CaffeLayer, boxes: Array, moves: str) -> str:
+def _moved(layer: CaffeLayer, boxes: Array, moves: Expr) -> Expr:
     """*boxes* with their middles moved by shares of their sizes, and their sizes multiplied."""
     sizes = boxes[:, 2:] - boxes[:, :2] + 1
     first, second = layer.piece.add_many("Split", 2, moves, axis=1, num_outputs=2)
-    middle = layer.add("Mul", first, layer.array(sizes))
-    middle = layer.add("Add", middle, layer.array(boxes[:, :2] + sizes / 2))
-    reach = layer.add("Mul", layer.add("Exp", second), layer.array(sizes / 2))
+    middle = first * layer.array(sizes)
+    middle = middle + layer.array(boxes[:, :2] + sizes / 2)
+    reach = second.exp() * layer.array(sizes / 2)
     ends = [layer.add(kind, middle, reach) for kind in ("Sub", "Add")]
     return layer.add("Concat", *ends, axis=1)
 
 
-def _clipped(layer: CaffeLayer, corners: str) -> str:
+def _clipped(layer: CaffeLayer, corners: Expr) -> Expr:
     """*corners* within the image, whose height, width and scale are the third bottom."""
     image = layer.reshape(layer.bottom(2), (-1,))
     order = layer.piece.const(np.array([1, 0, 1, 0], np.int64))
-    largest = layer.add("Sub", layer.add("Gather", image, order), layer.number(1))
-    return layer.add("Max", layer.add("Min", corners, largest), layer.number(0))
+    largest = layer.add("Gather", image, order) - 1
+    return corners.min(largest).max(0)
 
 
-def _large(layer: CaffeLayer, corners: str, smallest: float) -> str:
+def _large(layer: CaffeLayer, corners: Expr, smallest: float) -> Expr:
     """Whether both sides of each box are as long as *smallest* pixels of the original image."""
     low, high = layer.piece.add_many("Split", 2, corners, axis=1, num_outputs=2)
-    sizes = layer.add("Add", layer.add("Sub", high, low), layer.number(1))
+    sizes = high - low + 1
     image = layer.reshape(layer.bottom(2), (-1,))
     scale = layer.add("Gather", image, layer.piece.ints(2))
-    limit = layer.add("Mul", scale, layer.number(smallest))
+    limit = scale * smallest
     shortest = layer.add("ReduceMin", sizes, layer.piece.ints(1), keepdims=0)
-    return layer.add("GreaterOrEqual", shortest, limit)
+    return shortest >= limit

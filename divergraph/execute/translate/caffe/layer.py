@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError, OpRows
-from divergraph.execute.translate.piece import Piece
-from divergraph.values.array_types import Array
+from divergraph.execute.translate.piece import Expr, Operand, Outputs, Piece
 from graphstore.model import AttrValue, Shape
 from importers.caffe.net import Layer
 from importers.caffe.shapes import top_shapes
@@ -19,7 +18,7 @@ BVLC = "BVLC/caffe, src/caffe/layers/{}_layer.cpp"
 ROWS = OpRows("caffe")
 """Caffe's layer types with their rows."""
 
-LayerRow: TypeAlias = "Callable[[CaffeLayer], Sequence[str | None]]"
+LayerRow: TypeAlias = "Callable[[CaffeLayer], Outputs]"
 
 
 def row(*types: str, source: str) -> Callable[[LayerRow], LayerRow]:
@@ -52,7 +51,7 @@ class CaffeLayer:
 
     # what it reads
 
-    def bottom(self, at: int = 0) -> str:
+    def bottom(self, at: int = 0) -> Expr:
         """The name of a bottom.
 
         Raises:
@@ -77,7 +76,7 @@ class CaffeLayer:
         """How many weights there are."""
         return len(self._weights)
 
-    def weight(self, at: int, *shape: int) -> str:
+    def weight(self, at: int, *shape: int) -> Expr:
         """A weight in the *shape* the layer takes it in: old files fill shapes up to four axes.
 
         Raises:
@@ -91,7 +90,7 @@ class CaffeLayer:
         tensor = self.piece.known[place]
         if tensor is not None and tensor.value is not None:
             return self.piece.const(tensor.value.reshape(shape).astype(self.dtype, copy=False))
-        name = self.piece.names[place]
+        name = self.piece.name(place)
         if self.piece.dtype(place) != self.dtype:
             name = self.piece.cast(name, self.dtype)
         return name if self.piece.shape(place) == shape else self.piece.reshape(name, shape)
@@ -180,18 +179,18 @@ class CaffeLayer:
 
     # what it makes
 
-    def add(self, kind: str, *inputs: str | Array | None, **attrs: Any) -> str:
+    def add(self, kind: str, *inputs: Operand, **attrs: Any) -> Expr:
         """Add a node with one output and give the output's name."""
         return self.piece.add(kind, *inputs, **attrs)
 
-    def number(self, value: float) -> str:
+    def number(self, value: float) -> Expr:
         """A scalar constant of the layer's element type."""
         return self.piece.const(np.array(value, self.dtype))
 
-    def array(self, values: Any) -> str:
+    def array(self, values: Any) -> Expr:
         """A constant of the layer's element type."""
         return self.piece.const(np.asarray(values, self.dtype))
 
-    def reshape(self, tensor: str, shape: Sequence[int]) -> str:
+    def reshape(self, tensor: Expr, shape: Sequence[int]) -> Expr:
         """*tensor* in another shape."""
         return self.piece.reshape(tensor, shape)

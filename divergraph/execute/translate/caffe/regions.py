@@ -8,12 +8,13 @@ from itertools import product
 import numpy as np
 
 from divergraph.execute.translate.caffe.layer import CaffeLayer, row
+from divergraph.execute.translate.piece import Expr
 
 _SSD = "weiliu89/caffe (branch ssd), src/caffe/layers/{}_layer.cpp"
 
 
 @row("PriorBox", source=_SSD.format("prior_box"))
-def _prior_box(layer: CaffeLayer) -> list[str]:
+def _prior_box(layer: CaffeLayer) -> list[Expr]:
     """Boxes around each cell of the first bottom, as shares of the image (the second bottom):
     only their shapes count."""
     rows, columns = layer.shape()[2:]
@@ -69,7 +70,7 @@ def _box_sizes(layer: CaffeLayer) -> list[tuple[float, float]]:
 
 
 @row("ROIPooling", source="rbgirshick/caffe-fast-rcnn, src/caffe/layers/roi_pooling_layer.cpp")
-def _roi_pooling(layer: CaffeLayer) -> list[str]:
+def _roi_pooling(layer: CaffeLayer) -> list[Expr]:
     size = [layer.integer(f"roi_pooling_param.pooled_{side}", 1) for side in "hw"]
     scale = layer.real("roi_pooling_param.spatial_scale", 1.0)
     regions = layer.reshape(layer.bottom(1), (layer.shape(1)[0], 5))
@@ -78,7 +79,7 @@ def _roi_pooling(layer: CaffeLayer) -> list[str]:
 
 
 @row("Reorg", source="hustzxd/caffe-yolov2 as in darknet, src/reorg_layer.c")
-def _reorg(layer: CaffeLayer) -> list[str]:
+def _reorg(layer: CaffeLayer) -> list[Expr]:
     """Darknet's order: channels of the result walk over the cells of each block of the input that
     it takes for one of stride * stride times fewer channels."""
     n, channels, height, width = layer.shape()
@@ -101,7 +102,7 @@ def _reorg(layer: CaffeLayer) -> list[str]:
     *("Region", "RegionYolo"),
     source="darknet, src/region_layer.c and src/yolo_layer.c, as OpenVINO's RegionYolo has them",
 )
-def _region(layer: CaffeLayer) -> list[str]:
+def _region(layer: CaffeLayer) -> list[Expr]:
     """For each box x and y, height and width as they are, objectness, classes: x, y and
     objectness by the logistic function, classes by it (YOLOv3) or by a softmax (YOLOv2)."""
     own = "region_yolo_param" if layer.piece.op.type == "RegionYolo" else "region_param"
@@ -116,8 +117,8 @@ def _region(layer: CaffeLayer) -> list[str]:
     middle, size, objectness, scores = layer.piece.add_many(
         "Split", 4, parts_of_boxes, sizes, axis=2
     )
-    middle, objectness = layer.add("Sigmoid", middle), layer.add("Sigmoid", objectness)
-    scores = layer.add("Softmax", scores, axis=2) if among_all else layer.add("Sigmoid", scores)
+    middle, objectness = middle.sigmoid(), objectness.sigmoid()
+    scores = layer.add("Softmax", scores, axis=2) if among_all else scores.sigmoid()
     joined = layer.add("Concat", middle, size, objectness, scores, axis=2)
     is_flat = own == "region_yolo_param" and among_all
     shape = (n, channels * height * width) if is_flat else layer.shape()
@@ -125,7 +126,7 @@ def _region(layer: CaffeLayer) -> list[str]:
 
 
 @row("Upsample", source="Ascend's caffe.proto (UpsampleParameter) and forks for YOLOv3")
-def _upsample(layer: CaffeLayer) -> list[str]:
+def _upsample(layer: CaffeLayer) -> list[Expr]:
     if len(layer.bottoms) > 1:
         return [_put_back(layer)]
     scale = layer.integer("upsample_param.scale", layer.integer("upsample_param.stride", 1))
@@ -137,7 +138,7 @@ def _upsample(layer: CaffeLayer) -> list[str]:
     return [layer.reshape(spread, (n, channels, height * high, width * wide))]
 
 
-def _put_back(layer: CaffeLayer) -> str:
+def _put_back(layer: CaffeLayer) -> Expr:
     """Each element at the place in its plane that the mask of a pooling says; zeros elsewhere.
     Source: alexgkendall/caffe-segnet, src/caffe/layers/upsample_layer.cpp."""
     n, channels, height, width = layer.shape()
@@ -158,7 +159,7 @@ def _put_back(layer: CaffeLayer) -> str:
 
 
 @row("ROIAlign", source="Ascend's caffe.proto (ROIAlignParameter), as in Detectron")
-def _roi_align(layer: CaffeLayer) -> list[str]:
+def _roi_align(layer: CaffeLayer) -> list[Expr]:
     if layer.integer("roi_align_param.roi_end_mode", 0):
         raise layer.refused("counts the last pixel of a region in (roi_end_mode)")
     count_of = layer.shape(1)[0]
@@ -178,7 +179,7 @@ def _roi_align(layer: CaffeLayer) -> list[str]:
 
 
 @row("Interp", source="hszhao/PSPNet, src/caffe/layers/interp_layer.cpp and util/interp.cpp")
-def _interp(layer: CaffeLayer) -> list[str]:
+def _interp(layer: CaffeLayer) -> list[Expr]:
     """Between the centres of the first and the last cell, along both axes."""
     begin, end = (layer.integer(f"interp_param.pad_{at}", 0) for at in ("beg", "end"))
     if begin or end or len(layer.bottoms) > 1:
@@ -201,7 +202,7 @@ def _resized(layer: CaffeLayer, at: int) -> int:
     return size + (size - 1) * (zoom - 1)
 
 
-def _along(layer: CaffeLayer, tensor: str, axis: int, old: int, new: int) -> str:
+def _along(layer: CaffeLayer, tensor: Expr, axis: int, old: int, new: int) -> Expr:
     """*tensor* resized along one axis."""
     if old == new:
         return tensor
@@ -213,12 +214,12 @@ def _along(layer: CaffeLayer, tensor: str, axis: int, old: int, new: int) -> str
         layer.add("Gather", tensor, layer.piece.const(indices), axis=axis)
         for indices in (below, above)
     )
-    low = layer.add("Mul", low, layer.array(1 - share))
-    return layer.add("Add", low, layer.add("Mul", high, layer.array(share)))
+    low = low * layer.array(1 - share)
+    return low + high * layer.array(share)
 
 
 @row("PSROIPooling", source="daijifeng001/caffe-rfcn, src/caffe/layers/psroi_pooling_layer.cu")
-def _position_sensitive(layer: CaffeLayer) -> list[str]:
+def _position_sensitive(layer: CaffeLayer) -> list[Expr]:
     """The mean of each bin of each region, in the channels that belong to the bin."""
     n, channels, height, width = layer.shape()
     bins = layer.integer("psroi_pooling_param.group_size", 1)
@@ -238,33 +239,27 @@ def _position_sensitive(layer: CaffeLayer) -> list[str]:
     last = layer.piece.ints(2)
     tall, wide = (layer.add("ReduceSum", sums, last, keepdims=0) for sums in (rows, columns))
     area = layer.add("Einsum", tall, wide, equation="ri,rj->rij")
-    area = layer.reshape(layer.add("Max", area, layer.number(1)), (count_of, 1, bins, bins))
-    return [layer.add("Div", total, area)]
+    area = layer.reshape(area.max(1), (count_of, 1, bins, bins))
+    return [total / area]
 
 
 def _bin_members(
-    layer: CaffeLayer, start: str, end: str, scale: float, bins: int, size: int
-) -> str:
+    layer: CaffeLayer, start: Expr, end: Expr, scale: float, bins: int, size: int
+) -> Expr:
     """1 where a row or column belongs to a bin of a region: regions x bins x size."""
     half, by, one = layer.number(0.5), layer.number(scale), layer.number(1)
 
-    def rounded(tensor: str) -> str:  # of positive numbers, as C rounds
-        return layer.add("Floor", layer.add("Add", tensor, half))
+    def rounded(tensor: Expr) -> Expr:  # of positive numbers, as C rounds
+        return (tensor + half).floor()
 
-    first = layer.add("Mul", rounded(start), by)
-    stop = layer.add("Mul", layer.add("Add", rounded(end), one), by)
-    length = layer.add("Max", layer.add("Sub", stop, first), layer.number(0.1))
-    bin_size = layer.add("Div", length, layer.number(bins))
+    first = rounded(start) * by
+    length = ((rounded(end) + one) * by - first).max(0.1)
+    bin_size = length / bins
     numbers = np.arange(bins).reshape(1, bins)
-    edges = [
-        layer.add("Add", layer.add("Mul", bin_size, layer.array(numbers + more)), first)
-        for more in (0, 1)
-    ]
-    low, high = layer.add("Floor", edges[0]), layer.add("Ceil", edges[1])
+    edges = [bin_size * layer.array(numbers + more) + first for more in (0, 1)]
+    low, high = edges[0].floor(), edges[1].ceil()
     last_axis = layer.piece.ints(2)
     low, high = (layer.add("Unsqueeze", bound, last_axis) for bound in (low, high))
     every = layer.array(np.arange(size).reshape(1, 1, size))
-    inside = layer.add(
-        "And", layer.add("GreaterOrEqual", every, low), layer.add("Less", every, high)
-    )
+    inside = (every >= low) & (every < high)
     return layer.piece.cast(inside, layer.dtype)

@@ -7,7 +7,7 @@ Source: the AIPP chapters of CANN's ATC manual: crop, swap of channels, colour s
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
 from typing import Any
 
@@ -17,12 +17,11 @@ from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.ge.table import (
     ROWS,
     four_axes,
-    needed,
     output_layout,
     output_shape,
     to_layout,
 )
-from divergraph.execute.translate.piece import Piece
+from divergraph.execute.translate.piece import Expr, Outputs, Piece
 
 _CONFIG = "aipp_config_path"
 """The attribute with the configuration, as JSON."""
@@ -30,7 +29,7 @@ _CHANNELS = {"YUV420SP_U8": 3, "XRGB8888_U8": 4, "RGB888_U8": 3, "YUV400_U8": 1}
 
 
 @ROWS.row("Aipp", source="CANN ATC manual, AIPP configuration")
-def _aipp(piece: Piece) -> Sequence[str]:
+def _aipp(piece: Piece) -> Outputs:
     configuration = _configuration(piece)
     form = str(configuration.get("input_format", ""))
     if form not in _CHANNELS:
@@ -63,9 +62,9 @@ def _configuration(piece: Piece) -> Mapping[str, Any]:
     return configuration
 
 
-def _pixels(piece: Piece, form: str, batch: int, high: int, wide: int) -> str:
+def _pixels(piece: Piece, form: str, batch: int, high: int, wide: int) -> Expr:
     """The image as numbers, batch, channel, row, column."""
-    flat = piece.cast(needed(piece, 0), np.float32)
+    flat = piece.cast(piece.name(0), np.float32)
     count = prod(piece.shape(0))
     channels = _CHANNELS[form]
     if form != "YUV420SP_U8":
@@ -87,11 +86,11 @@ def _pixels(piece: Piece, form: str, batch: int, high: int, wide: int) -> str:
 
 def _cropped(
     piece: Piece,
-    image: str,
+    image: Expr,
     configuration: Mapping[str, Any],
     sizes: tuple[int, int],
     wanted: tuple[int, int],
-) -> str:
+) -> Expr:
     if not configuration.get("crop"):
         if sizes != wanted:
             raise NotTranslatedError("Aipp whose image is of another size than its output")
@@ -106,7 +105,7 @@ def _cropped(
     return piece.add("Slice", image, piece.ints(*first), piece.ints(*ends), piece.ints(2, 3))
 
 
-def _swapped(piece: Piece, image: str, configuration: Mapping[str, Any], form: str) -> str:
+def _swapped(piece: Piece, image: Expr, configuration: Mapping[str, Any], form: str) -> Expr:
     """The three channels that count, in the order the conversion takes them."""
     if form == "YUV400_U8":
         return image
@@ -119,31 +118,31 @@ def _swapped(piece: Piece, image: str, configuration: Mapping[str, Any], form: s
     return piece.add("Gather", image, piece.ints(*order), axis=1)
 
 
-def _converted(piece: Piece, image: str, configuration: Mapping[str, Any]) -> str:
+def _converted(piece: Piece, image: Expr, configuration: Mapping[str, Any]) -> Expr:
     """The matrix times the channels less their bias, over 256, in whole numbers of 8 bits."""
     matrix = [[float(configuration.get(f"matrix_r{r}c{c}", 0)) for c in range(3)] for r in range(3)]
     before, output_bias = (
         np.array([configuration.get(f"{side}_bias_{at}", 0) for at in range(3)], np.float32)
         for side in ("input", "output")
     )
-    level = piece.add("Sub", image, piece.const(before.reshape(1, 3, 1, 1)))
+    level = image - piece.const(before.reshape(1, 3, 1, 1))
     weights = piece.const(np.array(matrix, np.float32).reshape(3, 3, 1, 1))
     product = piece.add("Conv", level, weights)
-    levels = piece.add("Floor", piece.add("Div", product, piece.const(np.array(256, np.float32))))
+    levels = (product / 256).floor()
     # Only a conversion to luma and chroma adds the output's bias.
     if not before.any():
-        levels = piece.add("Add", levels, piece.const(output_bias.reshape(1, 3, 1, 1)))
+        levels = levels + piece.const(output_bias.reshape(1, 3, 1, 1))
     ends = np.array(0, np.float32), np.array(255, np.float32)
     return piece.add("Clip", levels, *ends)
 
 
-def _normalised(piece: Piece, image: str, configuration: Mapping[str, Any], channels: int) -> str:
+def _normalised(piece: Piece, image: Expr, configuration: Mapping[str, Any], channels: int) -> Expr:
     def numbers(name: str, usual: float) -> np.ndarray[Any, Any]:
         channel_numbers = [
             float(configuration.get(f"{name}_{at}", usual)) for at in range(channels)
         ]
         return np.array(channel_numbers, np.float32).reshape(1, channels, 1, 1)
 
-    level = piece.add("Sub", image, piece.const(numbers("mean_chn", 0)))
-    level = piece.add("Sub", level, piece.const(numbers("min_chn", 0)))
-    return piece.add("Mul", level, piece.const(numbers("var_reci_chn", 1)))
+    level = image - piece.const(numbers("mean_chn", 0))
+    level = level - piece.const(numbers("min_chn", 0))
+    return level * piece.const(numbers("var_reci_chn", 1))

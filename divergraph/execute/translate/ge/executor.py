@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from divergraph.execute.contract import Array, Executor
-from divergraph.execute.onnx.session import load_onnxruntime
-from divergraph.execute.translate.executor import TranslatedExecutor
+from divergraph.execute.contract import Executor
+from divergraph.execute.translate.executor import TranslatedExecutor, TranslatedModelFactory
 from divergraph.execute.translate.ge import (
     aipp,
     convolution,
-    depthwise,
-    dropout,
     elementwise,
-    layers,
-    layerwise,
+    fused,
     matrices,
     movement,
     normalisation,
-    placing,
     pooling,
-    quantisation,
-    reductions,
     training,
 )
-from divergraph.execute.translate.ge.fused import fused_elementwise
 from divergraph.execute.translate.ge.table import ROWS
 from divergraph.execute.translate.program import Program
+from divergraph.execute.translate.translation import NO_CONSTANTS
 from graphstore.model import DType, Framework, ModelGraph, Op, Tensor
 
 MODULES = (
-    *(aipp, convolution, depthwise, dropout, elementwise, fused_elementwise, layers, layerwise),
-    *(matrices, movement),
-    *(normalisation, placing, pooling, quantisation, reductions, training),
+    *(aipp, convolution, elementwise, fused, matrices, movement, normalisation, pooling, training),
 )
 """Importing them fills the table."""
 
@@ -43,30 +34,11 @@ _CALLS = frozenset({"PartitionedCall", "NetOutput", "If", "While", "Case", "End"
 _HALVES = frozenset({DType.FLOAT16, DType.BFLOAT16})
 
 
-class NoConstants(Mapping[str, Array]):
-    """No constants: all that a lone op reads is fed to it."""
-
-    def __getitem__(self, tensor: str) -> Array:
-        raise KeyError(tensor)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
-
-    def nbytes(self, tensor: str) -> int:
-        """There are none."""
-        raise KeyError(tensor)
-
-
-class DeviceOpsFactory:
+class DeviceOpsFactory(TranslatedModelFactory):
     """Opens graphs of device ops that stand alone, their inputs being inputs of the graph."""
 
     name = "device ops"
-    extra = ""
-    packages = ("onnx", "onnxruntime")
-    load = staticmethod(load_onnxruntime)
+    options: Mapping[str, str] = {}
     rows = ROWS
 
     def accepts(self, graph: ModelGraph) -> bool:
@@ -79,13 +51,13 @@ class DeviceOpsFactory:
             bool(op.outputs) and any(ref is not None for ref in op.inputs) and op.type not in _CALLS
         )
 
-    def open(self, path: Path, graph: ModelGraph) -> Executor:
+    def open_with(self, path: Path, graph: ModelGraph, options: Mapping[str, str]) -> Executor:
         """The ops of *graph*; nothing is read of *path*."""
         import onnxruntime
 
         name = f"GE's definitions on onnxruntime {onnxruntime.__version__}"
         inputs = tuple(map(_widened, graph.inputs))
-        return TranslatedExecutor(Program(name, ROWS, graph.ops, inputs, NoConstants(), {}))
+        return TranslatedExecutor(Program(name, ROWS, graph.ops, inputs, NO_CONSTANTS, {}))
 
 
 def _widened(tensor: Tensor) -> Tensor:

@@ -14,17 +14,20 @@ from itertools import product
 from typing import TypeAlias
 
 from divergraph.execute.translate.contract import NotTranslatedError
-from divergraph.execute.translate.ge.convolution import FILTER, SIZELESS
-from divergraph.execute.translate.ge.fused.chains import (
+from divergraph.execute.translate.ge.convolution import FILTER, SIZELESS, square_geometries
+from divergraph.execute.translate.ge.fused import (
     FUSED,
     LEAKING,
+    STEPS,
+    TAIL,
+    activations,
     kernel_types,
+    orders,
     residual_tails,
+    said_tail,
+    tail_of_names,
     tails_of,
 )
-from divergraph.execute.translate.ge.fused.fused_elementwise import STEPS, orders
-from divergraph.execute.translate.ge.fused.tails import TAIL, activations, said_tail, tail_of_names
-from divergraph.execute.translate.ge.geometry import square_geometries
 from divergraph.execute.translate.ge.matrices import TRANSPOSES, said_transposes
 from divergraph.execute.translate.ge.table import LAYOUTS, ROWS, four_axes
 from graphstore.model import AttrValue, Op

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from divergraph.execute.translate.contract import NotTranslatedError, OpRows
-from divergraph.execute.translate.piece import Piece
+from divergraph.execute.translate.contract import Formula, NotTranslatedError, OpRows, inputs_of
+from divergraph.execute.translate.piece import Expr, Outputs, Piece
 
-ROWS = OpRows("Ascend")
+
+def _alike_inputs(piece: Piece, formula: Formula) -> Sequence[Expr]:
+    return alike(piece, *range(len(inputs_of(piece, formula))))
+
+
+ROWS = OpRows("Ascend", read=_alike_inputs)
 
 LAYOUTS = "_input_layouts"
 """The attribute that gives the layout of each input; "ND" for any that is not known."""
-UNREAD = "_unread_inputs"
-"""The attribute that names, by place, the inputs that are connected, but whose values are nowhere;
-"" for those that are read."""
 
 MATH = "CANN op_proto elewise_calculation_ops.h"
 NN = "CANN op_proto nn_calculation_ops.h"
@@ -29,9 +31,6 @@ ARRAY = "CANN op_proto array_ops.h, transformation_ops.h, selection_ops.h, split
 ACTIVATION = "CANN op_proto nonlinear_fuc_ops.h"
 TRAINING = "CANN op_proto nn_training_ops.h"
 QUANT = "CANN op_proto quantize_ops.h"
-
-SPATIAL = 2
-FOUR = 4
 
 
 def layout(piece: Piece, at: int = 0) -> str:
@@ -57,33 +56,21 @@ def output_shape(piece: Piece, port: int = 0) -> tuple[int, ...]:
     return tuple(size for size in shape if size is not None)
 
 
-def optional(piece: Piece, at: int) -> str | None:
-    """An input that may be missing; None if it is.
-
-    Raises:
-        NotTranslatedError: it is there, but its values are nowhere.
-    """
-    if piece.has(at):
-        return piece.name(at)
-    unread = piece.op.attrs.get(UNREAD, ())
-    if isinstance(unread, tuple) and at < len(unread) and unread[at]:
-        raise NotTranslatedError(f"its input {at}, {unread[at]}, was not dumped")
-    return None
-
-
-def needed(piece: Piece, at: int) -> str:
-    """An input the op cannot do without."""
-    operand = optional(piece, at)
-    if operand is None:
-        raise NotTranslatedError(f"{piece.op.type} without its input {at}")
-    return operand
+def alike(piece: Piece, *places: int) -> list[Expr]:
+    """Inputs in the element type of the first of them."""
+    values = [piece.name(at) for at in places]
+    kind = piece.dtype(places[0])
+    return [
+        value if piece.dtype(at) == kind else piece.cast(value, kind)
+        for at, value in zip(places, values, strict=True)
+    ]
 
 
 def axes_of(piece: Piece, name: str, at: int | None = None) -> tuple[int, ...]:
     """Axes that stand in the attribute *name* or, in ops of dynamic shape, in input *at*."""
     value = piece.op.attrs.get(name)
     if value is None and at is not None:
-        needed(piece, at)
+        piece.name(at)
         return piece.integers(at)
     if value is None:
         raise NotTranslatedError(f"{piece.op.type} without the attribute {name}")
@@ -97,7 +84,7 @@ def integers(value: object) -> tuple[int, ...]:
     return (int(value),) if isinstance(value, int | float) else ()
 
 
-def to_layout(piece: Piece, tensor: str, source: str, wanted: str) -> str:
+def to_layout(piece: Piece, tensor: Expr, source: str, wanted: str) -> Expr:
     """*tensor* of four axes moved from one layout to another."""
     if source == wanted:
         return tensor
@@ -109,6 +96,6 @@ def four_axes(name: str, usual: str = "NCHW") -> str:
     return name if sorted(name) == sorted(usual) else usual
 
 
-def as_output(piece: Piece, tensor: str, port: int = 0) -> Sequence[str]:
+def as_output(piece: Piece, tensor: Expr, port: int = 0) -> Outputs:
     """*tensor* in the shape of an output."""
     return [piece.reshape(tensor, output_shape(piece, port))]

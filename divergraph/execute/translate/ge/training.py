@@ -1,157 +1,105 @@
-"""Gradients of activations, and the steps of optimisers."""
+"""The steps of optimisers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from divergraph.execute.translate import formulas
+from divergraph.execute.translate.formulas import where
+from divergraph.execute.translate.ge.table import ROWS, TRAINING, alike
+from divergraph.execute.translate.piece import Expr, Outputs, Piece
 
-from divergraph.execute.translate.ge.elementwise import alike
-from divergraph.execute.translate.ge.table import ACTIVATION, MATH, ROWS, TRAINING, needed
-from divergraph.execute.translate.piece import Piece
-
-
-@ROWS.row("ReluGrad", source=ACTIVATION)
-def _relu_gradient(piece: Piece) -> Sequence[str]:
-    gradient, output = alike(piece, 0, 1)
-    positive = piece.add("Greater", output, piece.number(0.0))
-    return [piece.add("Where", positive, gradient, piece.number(0.0))]
-
-
-@ROWS.row("Relu6Grad", source=ACTIVATION)
-def _relu6_gradient(piece: Piece) -> Sequence[str]:
-    gradient, output = alike(piece, 0, 1)
-    above = piece.add("Greater", output, piece.number(0.0))
-    inside = piece.add("And", above, piece.add("Less", output, piece.number(6.0)))
-    return [piece.add("Where", inside, gradient, piece.number(0.0))]
-
-
-@ROWS.row("LeakyReluGrad", source=ACTIVATION)
-def _leaky_gradient(piece: Piece) -> Sequence[str]:
-    gradient, output = alike(piece, 0, 1)
-    slope = piece.number(float(piece.attr("negative_slope", 0.0)))
-    positive = piece.add("Greater", output, piece.number(0.0))
-    return [piece.add("Where", positive, gradient, piece.add("Mul", gradient, slope))]
-
-
-@ROWS.row("EluGrad", source=ACTIVATION)
-def _elu_gradient(piece: Piece) -> Sequence[str]:
-    gradient, output = alike(piece, 0, 1)
-    below = piece.add("Min", output, piece.number(0.0))
-    return [piece.add("Mul", gradient, piece.add("Add", below, piece.number(1.0)))]
-
-
-@ROWS.row("TanhGrad", "SigmoidGrad", "SqrtGrad", "RsqrtGrad", "ReciprocalGrad", source=MATH)
-def _by_output(piece: Piece) -> Sequence[str]:
-    """Gradients of functions whose derivative follows from their own output."""
-    output, gradient = alike(piece, 0, 1)
-    kind, one = piece.op.type, piece.number(1.0)
-    square = piece.add("Mul", output, output)
-    if kind == "TanhGrad":
-        slope = piece.add("Sub", one, square)
-    elif kind == "SigmoidGrad":
-        slope = piece.add("Sub", output, square)
-    elif kind == "SqrtGrad":
-        slope = piece.add("Div", piece.number(0.5), output)
-    elif kind == "RsqrtGrad":
-        cube = piece.add("Mul", square, output)
-        slope = piece.add("Mul", cube, piece.number(-0.5))
-    else:
-        slope = piece.add("Neg", square)
-    return [piece.add("Mul", slope, gradient)]
-
-
-@ROWS.row("SoftplusGrad", source=ACTIVATION)
-def _softplus_gradient(piece: Piece) -> Sequence[str]:
-    gradient, value = alike(piece, 0, 1)
-    return [piece.add("Mul", gradient, piece.add("Sigmoid", value))]
-
-
-@ROWS.row("ApplyGradientDescent", source=TRAINING)
-def _descent(piece: Piece) -> Sequence[str]:
-    variable, rate, gradient = alike(piece, 0, 1, 2)
-    return [piece.add("Sub", variable, piece.add("Mul", rate, gradient))]
-
-
-@ROWS.row("ApplyMomentum", "ApplyMomentumD", source=TRAINING)
-def _momentum(piece: Piece) -> Sequence[str]:
-    variable, accumulated, rate, gradient, share = alike(piece, 0, 1, 2, 3, 4)
-    moved = piece.add("Add", piece.add("Mul", accumulated, share), gradient)
-    step = piece.add("Mul", moved, rate)
-    if piece.attr("use_nesterov", False):
-        ahead = piece.add("Mul", piece.add("Mul", moved, share), rate)
-        step = piece.add("Add", piece.add("Mul", gradient, rate), ahead)
-    return [piece.add("Sub", variable, step), moved]
-
-
-@ROWS.row("ApplyAdam", "ApplyAdamD", source=TRAINING)
-def _adam(piece: Piece) -> Sequence[str]:
-    names = alike(piece, *range(10))
-    variable, mean, square, power1, power2, rate, beta1, beta2, epsilon, gradient = names
-    one = piece.number(1.0)
-    rest1, rest2 = piece.add("Sub", one, beta1), piece.add("Sub", one, beta2)
-    difference = piece.add("Sub", gradient, mean)
-    mean = piece.add("Add", mean, piece.add("Mul", difference, rest1))
-    difference = piece.add("Sub", piece.add("Mul", gradient, gradient), square)
-    square = piece.add("Add", square, piece.add("Mul", difference, rest2))
-    bias = piece.add("Sqrt", piece.add("Sub", one, power2))
-    rate = piece.add("Div", piece.add("Mul", rate, bias), piece.add("Sub", one, power1))
-    top = mean
-    if piece.attr("use_nesterov", False):
-        ahead = piece.add("Mul", gradient, rest1)
-        top = piece.add("Add", piece.add("Mul", mean, beta1), ahead)
-    below = piece.add("Add", piece.add("Sqrt", square), epsilon)
-    step = piece.add("Mul", rate, piece.add("Div", top, below))
-    return [piece.add("Sub", variable, step), mean, square]
+ROWS.formulas(
+    {kind: row for kind, row in formulas.TRAINING.items() if kind != "ApplyRMSProp"}, TRAINING
+)
+ROWS.formulas(
+    {
+        "ApplyMomentumD": formulas.momentum,
+        "ApplyAdamD": formulas.adam,
+        "ApplyAdagradD": formulas.adagrad,
+    },
+    TRAINING,
+)
 
 
 @ROWS.row("ApplyRMSPropD", "ApplyRMSProp", source=TRAINING)
-def _rms(piece: Piece) -> Sequence[str]:
+def _rms(piece: Piece) -> Outputs:
+    """Of the kernel's own op the three numbers are attributes."""
     attrs = [piece.op.attrs.get(name) for name in ("rho", "momentum", "epsilon")]
-    if all(isinstance(attr, int | float) for attr in attrs):
-        variable, square, accumulated, rate, gradient = alike(piece, 0, 1, 2, 3, 4)
-        rho, share, epsilon = (piece.number(float(piece.attr(n))) for n in _RMS)
-    else:
-        names = alike(piece, *range(8))
-        variable, square, accumulated, rate, rho, share, epsilon, gradient = names
-    difference = piece.add("Sub", piece.add("Mul", gradient, gradient), square)
-    rest = piece.add("Sub", piece.number(1.0), rho)
-    square = piece.add("Add", square, piece.add("Mul", difference, rest))
-    root = piece.add("Sqrt", piece.add("Add", square, epsilon))
-    step = piece.add("Div", piece.add("Mul", rate, gradient), root)
-    accumulated = piece.add("Add", piece.add("Mul", accumulated, share), step)
-    return [piece.add("Sub", variable, accumulated), square, accumulated]
+    numbers = [piece.number(float(each)) for each in attrs if isinstance(each, int | float)]
+    if len(numbers) < len(attrs):
+        return formulas.rms_prop(*alike(piece, *range(8)))
+    var, ms, mom, rate, gradient = alike(piece, 0, 1, 2, 3, 4)
+    rho, decay, epsilon = numbers
+    return formulas.rms_prop(var, ms, mom, rate, rho, decay, epsilon, gradient)
 
 
-_RMS = ("rho", "momentum", "epsilon")
+@ROWS.formula("SGD", source=TRAINING)
+def _sgd(
+    variable: Expr,
+    gradient: Expr,
+    rate: Expr,
+    accumulated: Expr,
+    share: Expr,
+    *,
+    weight_decay: float = 0.0,
+    dampening: float = 0.0,
+    nesterov: bool = False,
+) -> Expr:
+    if weight_decay:
+        gradient = gradient + variable * weight_decay
+    moved = accumulated * share + gradient * (1.0 - dampening)
+    return variable - (gradient + moved * share if nesterov else moved) * rate
 
 
-@ROWS.row("SGD", source=TRAINING)
-def _sgd(piece: Piece) -> Sequence[str]:
-    variable, gradient, rate, accumulated, share = alike(piece, 0, 1, 2, 3, 4)
-    decay = float(piece.attr("weight_decay", 0.0))
-    if decay:
-        gradient = piece.add("Add", gradient, piece.add("Mul", variable, piece.number(decay)))
-    damped = piece.number(1.0 - float(piece.attr("dampening", 0.0)))
-    moved = piece.add(
-        "Add", piece.add("Mul", accumulated, share), piece.add("Mul", gradient, damped)
+# Optimisers that scale each layer's rate by norms: LARS and the parts of LAMB.
+
+
+@ROWS.formula("LarsV2", "LarsV2Update", source=TRAINING)
+def _lars(
+    *inputs: Expr, hyperpara: float = 0.001, epsilon: float = 1e-5, use_clip: bool = False
+) -> Expr:
+    weight, gradient, *squares, decay, rate = inputs
+    norm, slope = (
+        square.sqrt()
+        for square in squares
+        or [each.piece.add("ReduceSumSquare", each, keepdims=0) for each in (weight, gradient)]
     )
-    step = moved
-    if piece.attr("nesterov", False):
-        step = piece.add("Add", gradient, piece.add("Mul", moved, share))
-    return [piece.add("Sub", variable, piece.add("Mul", step, rate))]
+    share = norm * hyperpara / (slope + norm * decay + epsilon)
+    if use_clip:
+        share = (share / rate).min(1.0).max(0.0)
+    return (gradient + weight * decay) * share
 
 
-@ROWS.row("ApplyAdagradD", "ApplyAdagrad", source=TRAINING)
-def _adagrad(piece: Piece) -> Sequence[str]:
-    variable, accumulated, rate, gradient = alike(piece, 0, 1, 2, 3)
-    if piece.attr("update_slots", True):
-        accumulated = piece.add("Add", accumulated, piece.add("Mul", gradient, gradient))
-    step = piece.add("Div", piece.add("Mul", gradient, rate), piece.add("Sqrt", accumulated))
-    return [piece.add("Sub", variable, step), accumulated]
+def _ratio(mean: Expr, mean_left: Expr, square: Expr, divisor: Expr, epsilon: Expr) -> Expr:
+    """The first moment over the root of the second, both without their bias."""
+    return mean / mean_left / ((square / divisor).sqrt() + epsilon)
 
 
-@ROWS.row("Assign", "AssignAdd", "AssignSub", source=TRAINING)
-def _assign(piece: Piece) -> Sequence[str]:
-    if piece.op.type == "Assign":
-        return [needed(piece, 1)]
-    variable, value = alike(piece, 0, 1)
-    return [piece.add("Add" if piece.op.type == "AssignAdd" else "Sub", variable, value)]
+@ROWS.row("LambApplyOptimizerAssign", source=TRAINING)
+def _lamb_direction(piece: Piece) -> Outputs:
+    inputs = alike(piece, *range(12))
+    gradient, square, mean, weight, beta1, rest1, beta2, rest2, epsilon, steps, uses, decay = inputs
+    square = square * beta2 + gradient * gradient * rest2
+    mean = mean * beta1 + gradient * rest1
+    ratio = _ratio(mean, 1.0 - beta1**steps, square, 1.0 - beta2**steps, epsilon)
+    return [ratio + weight * (decay * uses), square, mean]
+
+
+@ROWS.row("LambNextMV", source=TRAINING)
+def _lamb_moments(piece: Piece) -> Outputs:
+    inputs = alike(piece, *range(13))
+    squared, square, left2, gradient, mean, left1, weight = inputs[:7]
+    beta1, rest1, beta2, rest2, decay, epsilon = inputs[7:]
+    square = square * beta2 + squared * rest2
+    mean = mean * beta1 + gradient * rest1
+    ratio = _ratio(mean, left1, square, left2, epsilon)
+    return [ratio + weight * decay, mean, square, ratio]
+
+
+@ROWS.formula("LambUpdateWithLrV2", "LambApplyWeightAssign", source=TRAINING)
+def _lamb_step(
+    norm: Expr, length: Expr, rate: Expr, direction: Expr, weight: Expr, *limits: Expr
+) -> Expr:
+    """A step as long as the weights are over the length of its direction, 1 where one is zero."""
+    zero, one = limits or (0.0, 1.0)
+    share = where((norm > zero) & (length > zero), norm / length, one)
+    return weight - share * rate * direction

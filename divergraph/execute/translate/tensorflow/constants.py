@@ -12,7 +12,7 @@ import numpy as np
 from divergraph.execute.contract import Array
 from graphstore.errors import ExecutionError
 from graphstore.model import ModelGraph, Op
-from importers.tensorflow.tensor_values import tensor_value
+from importers.tensorflow.types import tensor_value
 from importers.tensorflow.whole_messages import whole_graph
 
 VALUE = "\nvalue"

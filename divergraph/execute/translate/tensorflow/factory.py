@@ -7,12 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from divergraph.execute.contract import DEFAULT_MEMORY, Array, Executor
-from divergraph.execute.onnx.session import load_onnxruntime
 from divergraph.execute.precision import PRECISION, in_double, told
+from divergraph.execute.tensorflow.branches import READS, VARIABLES
 from divergraph.execute.tensorflow.calls_in_place import calls_in_place
 from divergraph.execute.tensorflow.executor import TensorFlowFactory
-from divergraph.execute.tensorflow.variable_ops import READS, VARIABLES
-from divergraph.execute.translate.executor import TranslatedExecutor
+from divergraph.execute.translate.executor import TranslatedExecutor, TranslatedModelFactory
 from divergraph.execute.translate.program import Program
 from divergraph.execute.translate.run import ProgramRun
 from divergraph.execute.translate.tensorflow.late_values import with_late_values
@@ -24,14 +23,11 @@ from graphstore.errors import ExecutionError
 from graphstore.model import Framework, ModelGraph, Op
 
 
-class TranslatedTensorFlowFactory:
+class TranslatedTensorFlowFactory(TranslatedModelFactory):
     """Opens TensorFlow models as ONNX."""
 
     name = "tensorflow_as_onnx"
-    extra = ""
     rows = ROWS
-    packages = ("onnx", "onnxruntime")
-    load = staticmethod(load_onnxruntime)
     options: Mapping[str, str] = {**TensorFlowFactory.options, **PRECISION}
 
     def accepts(self, graph: ModelGraph) -> bool:

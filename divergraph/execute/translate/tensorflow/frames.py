@@ -41,8 +41,7 @@ def fold_loops(ops: Sequence[Op]) -> Folded:
     if not any("frame" in op.attrs for op in ops):
         return Folded(tuple(in_order(ops)), {}, {})
     folding = _Folding(ops)
-    folded = tuple(folding.level(""))
-    return Folded(folded, folding.loops, folding.waits())
+    return Folded(tuple(folding.level("")), folding.loops, folding.waits())
 
 
 def in_order(ops: Sequence[Op], homes: Mapping[str, str] | None = None) -> list[Op]:

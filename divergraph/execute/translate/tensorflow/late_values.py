@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from divergraph.execute.tensorflow.branches import HANDLES, VARIABLES
 from divergraph.execute.tensorflow.late_reads import first_read, late_reads
-from divergraph.execute.tensorflow.variable_ops import HANDLES, VARIABLES
 from graphstore.model import InputRef, ModelGraph, Op, Tensor, TensorRef
 
 LEFT = "\nleft"

@@ -10,11 +10,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from divergraph.execute.contract import Array
-from divergraph.execute.tensorflow.branches import in_branches
+from divergraph.execute.tensorflow.branches import VARIABLES, changes_variable, in_branches
 from divergraph.execute.tensorflow.calls_in_place import calls_in_place, placed_bodies
 from divergraph.execute.tensorflow.files import SEEDED
 from divergraph.execute.tensorflow.step import PLACEHOLDERS, touches
-from divergraph.execute.tensorflow.variable_ops import VARIABLES, changes_variable
 from divergraph.execute.translate.program import Program
 from divergraph.execute.translate.tensorflow.constants import VALUE, TensorFlowConstants
 from divergraph.execute.translate.tensorflow.frames import flows_of_arrays, fold_loops, in_order
@@ -22,7 +21,6 @@ from divergraph.execute.translate.tensorflow.functions import function_blocks
 from divergraph.execute.translate.tensorflow.late_values import LEFT, with_late_values
 from divergraph.execute.translate.tensorflow.rows import ROWS
 from divergraph.execute.translate.tensorflow.rows.control import ASKS
-from divergraph.execute.translate.tensorflow.signatures import of_other_signatures
 from graphstore.errors import InputError
 from graphstore.model import InputRef, ModelGraph, Op, Tensor
 
@@ -258,3 +256,40 @@ def _not_kept(op: Op, tensor: Tensor) -> str:
     if op.type in VARIABLES:
         return ""
     return _NO_TENSOR.get(str(tensor.dtype), "")
+
+
+# Which inputs of a model with several signatures a run does not take.
+
+
+_PREFIX = "signature "
+_DEFAULT = "serving_default"
+
+
+def of_other_signatures(graph: ModelGraph, signature: str) -> dict[str, str]:
+    """The ops that only other signatures than *signature* are fed through, and why they
+    are not run; with nothing asked for, that is TensorFlow's own default, if there is one.
+
+    Raises:
+        InputError: the model has no such signature.
+    """
+    fed = {
+        name.removeprefix(_PREFIX): _fed_ops(str(attr))
+        for name, attr in graph.attrs.items()
+        if name.startswith(_PREFIX)
+    }
+    if signature and signature not in fed:
+        listed = ", ".join(sorted(fed)) or "none"
+        raise InputError(f"the model has no signature {signature!r}", hint=f"there are: {listed}")
+    chosen = signature or _DEFAULT
+    if chosen not in fed:
+        return {}
+    return {
+        op: f"belongs to signature {name}" for name in sorted(fed) for op in fed[name] - fed[chosen]
+    }
+
+
+def _fed_ops(text: str) -> set[str]:
+    """The ops that a signature is fed through, of what the importer says of it."""
+    inputs_text = text.partition(" -> ")[0]
+    tensors = (entry.rpartition("=")[2] for entry in inputs_text.split(", "))
+    return {tensor.partition(":")[0] for tensor in tensors}

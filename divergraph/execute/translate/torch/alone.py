@@ -116,16 +116,16 @@ def _places(op: Op, before: list[Op | None], types: _Types) -> _Places:
     way = CallName.of(op.name).way
     if way not in ("backward", "parameters_grad"):
         return dict(_read(op, types))
-    found: _Places = {}
+    places: _Places = {}
     there = before[0] if before else None
     back = op if way == "backward" else before[-1]
     if there is not None:
-        found.update(_read(there, types))
+        places.update(_read(there, types))
         for port, tensor in enumerate(there.outputs):
-            found[f"{MADE}{port}"] = (there.id, TensorIO.OUTPUT, port), tensor.dtype
+            places[f"{MADE}{port}"] = (there.id, TensorIO.OUTPUT, port), tensor.dtype
     if back is not None:
-        found.update((f"{GRADIENT}{place}", each) for place, each in _read(back, types))
-    return found
+        places.update((f"{GRADIENT}{place}", each) for place, each in _read(back, types))
+    return places
 
 
 def _read(op: Op, types: _Types) -> Iterator[tuple[str, tuple[TensorKey, DType | None]]]:

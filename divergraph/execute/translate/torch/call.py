@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from divergraph.execute.translate.contract import NotTranslatedError, OpRows
-from divergraph.execute.translate.piece import ArgumentKind, Operand, Piece, ReadArgument
+from divergraph.execute.translate.contract import (
+    Formula,
+    NotTranslatedError,
+    OpRows,
+    parameters_of,
+)
+from divergraph.execute.translate.piece import (
+    ArgumentKind,
+    Expr,
+    Operand,
+    Outputs,
+    Piece,
+    ReadArgument,
+)
 from divergraph.execute.translate.torch.alone import GIVES, GRADIENT, MADE, PARAMETER
 from graphstore.model import AttrValue
 from importers.msprobe.calls import BY_ARGUMENT
@@ -24,7 +37,7 @@ BACK, OF_PARAMETERS = ".backward", ".parameters_grad"
 TAKEN = "input."
 """What begins the attributes with the arguments of a call that are no tensors."""
 
-TorchRow: TypeAlias = "Callable[[TorchCall], Sequence[str | None]]"
+TorchRow: TypeAlias = "Callable[[TorchCall], Outputs]"
 
 
 def row(*types: str, source: str) -> Callable[[TorchRow], TorchRow]:
@@ -36,6 +49,13 @@ def row(*types: str, source: str) -> Callable[[TorchRow], TorchRow]:
         return made
 
     return put
+
+
+def formulas(by_types: Mapping[str, Formula], source: str) -> None:
+    """Rows that are formulas, by the types of their calls: of ``input``, of the arguments that are
+    called as the other parameters, and of numbers, flags and words where those have defaults."""
+    for types, formula in by_types.items():
+        row(*types.split(), source=source)(partial(TorchCall.given_to, formula=formula))
 
 
 def spelled(*names: str) -> tuple[str, ...]:
@@ -56,12 +76,12 @@ class TorchCall:
 
     # tensors
 
-    def find(self, at: int | str, keyword: str = "") -> str | None:
+    def find(self, at: int | str, keyword: str = "") -> Expr | None:
         """The name of a tensor; None if this argument is none."""
         port = self._port(at, keyword)
         return None if port is None else self.piece.name(port)
 
-    def tensor(self, at: int | str = 0, keyword: str = "input") -> str:
+    def tensor(self, at: int | str = 0, keyword: str = "input") -> Expr:
         """The name of a tensor.
 
         Raises:
@@ -69,7 +89,7 @@ class TorchCall:
         """
         return self.piece.name(self._needed(at, keyword))
 
-    def tensors(self, at: int, keyword: str = "tensors") -> list[str]:
+    def tensors(self, at: int, keyword: str = "tensors") -> list[Expr]:
         """The names of a list of tensors."""
         begins = f"{at}.", f"{keyword}."
         ports = [port for place, port in self._ports.items() if place.startswith(begins)]
@@ -80,7 +100,7 @@ class TorchCall:
     def taken(self) -> dict[str, str]:
         """The names of the tensors the call took, by place, a module's parameters among them."""
         return {
-            place: self.piece.name(port)
+            place: self.piece.names[port]
             for place, port in self._ports.items()
             if not place.startswith((GRADIENT, MADE))
         }
@@ -105,7 +125,7 @@ class TorchCall:
         """The element type of a tensor as it is computed here: no type of 16 bits."""
         return self.piece.dtype(self._needed(at, keyword))
 
-    def gradient(self, at: int = 0) -> str:
+    def gradient(self, at: int = 0) -> Expr:
         """The gradient by output *at*, which came in on the way back."""
         return self.tensor(f"{GRADIENT}{at}")
 
@@ -113,11 +133,11 @@ class TorchCall:
         """Its shape."""
         return self.shape(f"{GRADIENT}{at}")
 
-    def made(self, at: int = 0) -> str:
+    def made(self, at: int = 0) -> Expr:
         """Output *at* of the way there."""
         return self.tensor(f"{MADE}{at}")
 
-    def parameter(self, name: str) -> str | None:
+    def parameter(self, name: str) -> Expr | None:
         """A module's parameter; None if it has none such."""
         return self.find(f"{PARAMETER}{name}")
 
@@ -146,10 +166,10 @@ class TorchCall:
         a truth value) that of its input."""
         if self.result.kind == "f":
             return self.result
-        found = self.dtype() if self._port(0, "input") is not None else self.result
-        return found if found.kind in "fi" else np.dtype(np.int64)
+        result = self.dtype() if self._port(0, "input") is not None else self.result
+        return result if result.kind in "fi" else np.dtype(np.int64)
 
-    def operand(self, at: int, keyword: str, dtype: np.dtype[Any] | None = None) -> str:
+    def operand(self, at: int, keyword: str, dtype: np.dtype[Any] | None = None) -> Expr:
         """A tensor or a number, in the type the call computes in."""
         dtype = dtype or self.working
         port = self._port(at, keyword)
@@ -157,6 +177,21 @@ class TorchCall:
             return self.constant(self.number(at, keyword), dtype)
         name = self.piece.name(port)
         return name if self.piece.dtype(port) == dtype else self.piece.cast(name, dtype)
+
+    def given_to(self, formula: Formula) -> Outputs:
+        """What *formula* makes of the call's arguments."""
+        given: list[Any] = []
+        named: dict[str, Any] = {}
+        for place, each in enumerate(parameters_of(formula)):
+            at = None if each.kind is each.KEYWORD_ONLY else place
+            if each.default is each.empty:
+                given.append(self.operand(place, "input" if place == 0 else each.name))
+            elif isinstance(each.default, str):
+                named[each.name] = self.word(at, each.name, each.default)
+            else:
+                named[each.name] = self.number(at, each.name, each.default)
+        made = formula(*given, **named)
+        return [made] if isinstance(made, Expr) else made
 
     # other arguments
 
@@ -166,9 +201,9 @@ class TorchCall:
         for place in ("" if at is None else str(at), keyword):
             if not place:
                 continue
-            found = self.piece.op.attrs.get(f"{TAKEN}{place}")
-            if found is not None:
-                return found
+            result = self.piece.op.attrs.get(f"{TAKEN}{place}")
+            if result is not None:
+                return result
             begin = f"{TAKEN}{place}."
             listed = [
                 value for name, value in self.piece.op.attrs.items() if name.startswith(begin)
@@ -232,13 +267,13 @@ class TorchCall:
         """Whole numbers given one by one from place *at* on, or as a list: ``view(2, -1)``."""
         if self.argument(at + 1, "") is None:
             return self.integers(at, keyword)
-        found = []
+        result = []
         while (value := self.argument(at, "")) is not None:
             if not isinstance(value, int):
                 raise self.refused(f"has {keyword}: {value}")
-            found.append(value)
+            result.append(value)
             at += 1
-        return tuple(found)
+        return tuple(result)
 
     def axis(self, at: int | None, keyword: str, default: int | None = None, rank: int = -1) -> int:
         """An axis of the first tensor, counted from the front."""
@@ -248,8 +283,8 @@ class TorchCall:
 
     def axes(self, at: int | None, keyword: str) -> tuple[int, ...]:
         """Axes of the first tensor, counted from the front; all of them where none is given."""
-        found = self.integers(at, keyword, ())
-        return self.axes_of(found) if found else tuple(range(len(self.shape())))
+        result = self.integers(at, keyword, ())
+        return self.axes_of(result) if result else tuple(range(len(self.shape())))
 
     def axes_of(self, axes: Iterable[int], rank: int = -1) -> tuple[int, ...]:
         """*axes* counted from the front.
@@ -258,53 +293,53 @@ class TorchCall:
             NotTranslatedError: the first tensor has no such axis.
         """
         rank = len(self.shape()) if rank < 0 else rank
-        found = tuple(axes)
-        if not all(-max(rank, 1) <= each < max(rank, 1) for each in found):
-            raise self.refused(f"has axes {found} of a tensor of {rank}")
-        return tuple(each % max(rank, 1) for each in found)
+        result = tuple(axes)
+        if not all(-max(rank, 1) <= each < max(rank, 1) for each in result):
+            raise self.refused(f"has axes {result} of a tensor of {rank}")
+        return tuple(each % max(rank, 1) for each in result)
 
     # what it makes
 
-    def add(self, kind: str, *inputs: Operand, **attrs: Any) -> str:
+    def add(self, kind: str, *inputs: Operand, **attrs: Any) -> Expr:
         """Add a node with one output and give the output's name."""
         return self.piece.add(kind, *inputs, **attrs)
 
-    def constant(self, value: Any, dtype: Any = None) -> str:
+    def constant(self, value: Any, dtype: Any = None) -> Expr:
         """A constant in the type the call computes in, or in *dtype*."""
         return self.piece.const(np.asarray(value, self.working if dtype is None else dtype))
 
-    def cast(self, tensor: str) -> str:
+    def cast(self, tensor: Expr) -> Expr:
         """*tensor* in the type of the output."""
         return self.piece.cast(tensor, self.result)
 
-    def reduced(self, kind: str, tensor: str, axes: Sequence[int], *, keep: bool = False) -> str:
+    def reduced(self, kind: str, tensor: Expr, axes: Sequence[int], *, keep: bool = False) -> Expr:
         """*tensor* reduced along *axes*, or all of them; sums are added up in double precision."""
         listed = self.piece.ints(*axes) if axes else None
         if kind in ("ReduceMax", "ReduceMin"):
             return self.add(kind, tensor, listed, keepdims=int(keep))
-        found = self.add(kind, self.piece.cast(tensor, np.float64), listed, keepdims=int(keep))
-        return self.piece.cast(found, self.working if self.working.kind == "f" else self.result)
+        result = self.add(kind, self.piece.cast(tensor, np.float64), listed, keepdims=int(keep))
+        return self.piece.cast(result, self.working if self.working.kind == "f" else self.result)
 
     @property
     def is_by_argument(self) -> bool:
         """Whether the gradients of a call of several nodes are its own, not those of a node."""
         return any(place.startswith(BY_ARGUMENT) for place in self._places(GIVES))
 
-    def gradients(self, by_place: Mapping[str, str]) -> list[str | None]:
+    def gradients(self, by_place: Mapping[str, Expr]) -> list[Expr | None]:
         """The outputs of a way back, given by the places of the arguments they belong to: their
         numbers in the node of autograd, or with :attr:`is_by_argument` those of the call.
 
         Raises:
             NotTranslatedError: a gradient was recorded that is not among them.
         """
-        found: list[str | None] = []
+        result: list[Expr | None] = []
         for place in self._places(GIVES):
             plain = place.removeprefix(BY_ARGUMENT)
             name = by_place.get(plain) or by_place.get(plain.removesuffix(".0"))
             if name is None:
                 raise self.refused(f"has a gradient by {place or 'its output'}")
-            found.append(name)
-        return found
+            result.append(name)
+        return result
 
     def refused(self, why: str) -> NotTranslatedError:
         """The error that says what of this call has no translation."""
@@ -317,15 +352,15 @@ class TorchCall:
         self.piece.arguments_read[attribute] = ReadArgument(kind, keyword, value)
 
     def _places(self, attribute: str) -> tuple[str, ...]:
-        found = self.piece.op.attrs.get(attribute, ())
-        return tuple(map(str, found)) if isinstance(found, tuple) else ()
+        result = self.piece.op.attrs.get(attribute, ())
+        return tuple(map(str, result)) if isinstance(result, tuple) else ()
 
     def _port(self, at: int | str, keyword: str) -> int | None:
-        found = self._ports.get(str(at))
-        return self._ports.get(keyword) if found is None and keyword else found
+        result = self._ports.get(str(at))
+        return self._ports.get(keyword) if result is None and keyword else result
 
     def _needed(self, at: int | str, keyword: str) -> int:
-        found = self._port(at, keyword)
-        if found is None:
+        result = self._port(at, keyword)
+        if result is None:
             raise self.refused(f"has no tensor {keyword or at}")
-        return found
+        return result

@@ -1,16 +1,11 @@
 """PyTorch's table, whole: importing it puts all rows there are into it."""
 
-from divergraph.execute.translate.torch import activations as activations
 from divergraph.execute.translate.torch import collectives as collectives
-from divergraph.execute.translate.torch import distances as distances
 from divergraph.execute.translate.torch import elementwise as elementwise
 from divergraph.execute.translate.torch import gradients as gradients
-from divergraph.execute.translate.torch import gradients_along_axes as gradients_along_axes
-from divergraph.execute.translate.torch import gradients_of_choices as gradients_of_choices
 from divergraph.execute.translate.torch import indexing as indexing
 from divergraph.execute.translate.torch import losses as losses
 from divergraph.execute.translate.torch import matrices as matrices
-from divergraph.execute.translate.torch import modules as modules
 from divergraph.execute.translate.torch import normalising as normalising
 from divergraph.execute.translate.torch import recurrent as recurrent
 from divergraph.execute.translate.torch import reductions as reductions

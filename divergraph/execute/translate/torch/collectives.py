@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from divergraph.execute.translate.piece import Expr, Outputs
 from divergraph.execute.translate.torch.alone import GIVES
 from divergraph.execute.translate.torch.call import TorchCall, row
 from divergraph.execute.translate.torch.received import (
@@ -19,7 +18,7 @@ _REDUCTIONS = {"SUM": "Sum", "AVG": "Mean", "PRODUCT": "Mul", "MAX": "Max", "MIN
 
 
 @row(*sorted(FLOWS), source="torch.distributed")
-def _between(call: TorchCall) -> Sequence[str]:
+def _between(call: TorchCall) -> Outputs:
     try:
         between = BetweenRanks(call.piece.op, call.piece.shape)
         places = texts(call.piece.op.attrs.get(GIVES))
@@ -28,7 +27,7 @@ def _between(call: TorchCall) -> Sequence[str]:
         raise call.refused(str(error)) from error
 
 
-def _received(call: TorchCall, received: Received) -> str:
+def _received(call: TorchCall, received: Received) -> Expr:
     tensors = [_part(call, part) for part in received.parts]
     if not received.reduction:
         return call.add("Concat", *tensors, axis=0) if len(tensors) > 1 else tensors[0]
@@ -43,7 +42,7 @@ def _received(call: TorchCall, received: Received) -> str:
     return product
 
 
-def _part(call: TorchCall, part: GivenPart) -> str:
+def _part(call: TorchCall, part: GivenPart) -> Expr:
     name, piece = call.piece.name(part.port), call.piece
     if part.rows is None:
         return name

@@ -8,28 +8,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from divergraph.execute.translate.torch.derivatives_of_convolutions import (
-    of_convolution,
-    of_transposed,
-)
-from divergraph.execute.translate.torch.slopes import SLOPES, attribute
+from divergraph.execute.translate.formulas import where
+from divergraph.execute.translate.piece import Expr, Operand
+from divergraph.execute.translate.torch.slopes import SLOPES, attribute, typed
+from divergraph.execute.translate.windows import SlidingWindows, put_back, seen_by_filters
 
 if TYPE_CHECKING:
     from onnx import NodeProto
 
     from divergraph.execute.translate.torch.reverse import Reverse
 
-_Rule: TypeAlias = "Callable[[Reverse, NodeProto, str], dict[int, str]]"
+_Rule: TypeAlias = "Callable[[Reverse, NodeProto, Expr], dict[int, Expr]]"
 """The gradients by a node's inputs, of that by its output; of those that spread, in its shape."""
 
 
 def gradients_of(
-    back: Reverse, node: NodeProto, incoming: Mapping[str, str], places: Sequence[int]
-) -> dict[int, str]:
+    back: Reverse, node: NodeProto, incoming: Mapping[str, Expr], places: Sequence[int]
+) -> dict[int, Expr]:
     """The gradients by the inputs of *node* at these *places*."""
     kind, output = node.op_type, node.output[0]
     if kind in _FLAT:
@@ -43,8 +43,10 @@ def gradients_of(
     if gradient is None or (kind not in _RULES and kind not in SLOPES):
         raise back.call.refused(f"has no way back: {kind}")
     if kind in SLOPES:
-        slope = SLOPES[kind](back, node, node.input[0], output)
-        return {0: back.add("Mul", gradient, slope)}
+        slope = SLOPES[kind](
+            back.value(node.input[0]), back.value(output), partial(attribute, node)
+        )
+        return {0: gradient * slope}
     result = _RULES[kind](back, node, gradient)
     shape = back.shape(output)
     return {
@@ -54,62 +56,48 @@ def gradients_of(
     }
 
 
-def _sub(back: Reverse, _node: NodeProto, gradient: str) -> dict[int, str]:
-    return {0: gradient, 1: back.add("Neg", gradient)}
+def _pow(back: Reverse, node: NodeProto, gradient: Expr) -> dict[int, Expr]:
+    base, exponent = back.read(node)
+    by_exponent = back.value(node.output[0]) * base.log()
+    return {0: gradient * (exponent * base ** (exponent - 1.0)), 1: gradient * by_exponent}
 
 
-def _mul(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
-    one, other = node.input
-    return {0: back.add("Mul", gradient, other), 1: back.add("Mul", gradient, one)}
+def _div(back: Reverse, node: NodeProto, gradient: Expr) -> dict[int, Expr]:
+    by_one = gradient / back.read(node)[1]
+    return {0: by_one, 1: -(by_one * back.value(node.output[0]))}
 
 
-def _div(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
-    by_one = back.add("Div", gradient, node.input[1])
-    return {0: by_one, 1: back.add("Neg", back.add("Mul", by_one, node.output[0]))}
-
-
-def _pow(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
-    base, exponent = node.input
-    lowered = back.add("Sub", exponent, back.number(1.0, exponent))
-    slope = back.add("Mul", exponent, back.add("Pow", base, lowered))
-    by_exponent = back.add("Mul", node.output[0], back.add("Log", base))
-    return {0: back.add("Mul", gradient, slope), 1: back.add("Mul", gradient, by_exponent)}
-
-
-def _extreme(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
+def _extreme(back: Reverse, node: NodeProto, gradient: Expr) -> dict[int, Expr]:
     """What is equal shares alike; to a limit, which is a constant, all passes."""
     if len(node.input) != 2:
         raise back.call.refused(f"has no way back: {node.op_type} of {len(node.input)}")
-    one, other = node.input
-    beyond, result = "Greater" if node.op_type == "Max" else "Less", {}
+    one, other = back.read(node)
+    beyond = "Greater" if node.op_type == "Max" else "Less"
     is_limit = any(name in back.piece.constants for name in node.input)
-    equal = back.typed(back.add("Equal", one, other), one)
-    shared = back.add("Mul", equal, back.number(1.0 if is_limit else 0.5, one))
-    for at, pair in enumerate(((one, other), (other, one))):
-        share = back.add("Add", back.typed(back.add(beyond, *pair), one), shared)
-        result[at] = back.add("Mul", gradient, share)
-    return result
+    shared = typed(one.equals(other), one) * (1.0 if is_limit else 0.5)
+    return {
+        at: gradient * (typed(back.add(beyond, *pair), one) + shared)
+        for at, pair in enumerate(((one, other), (other, one)))
+    }
 
 
-def _clip(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
+def _clip(back: Reverse, node: NodeProto, gradient: Expr) -> dict[int, Expr]:
     """What lies on a limit does not pass."""
-    value, *limits = node.input
+    value, *limits = back.read(node)
     for kind, limit in zip(("Greater", "Less"), limits, strict=False):
-        if limit:
-            inside = back.typed(back.add(kind, value, limit), value)
-            gradient = back.add("Mul", gradient, inside)
+        if limit.name:
+            gradient = gradient * typed(back.add(kind, value, limit), value)
     return {0: gradient}
 
 
-def _prelu(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
-    x, slope = node.input
-    above, zero = back.add("Greater", x, back.number(0.0, x)), back.number(0.0, x)
-    by_value = back.add("Where", above, gradient, back.add("Mul", gradient, slope))
-    return {0: by_value, 1: back.add("Where", above, zero, back.add("Mul", gradient, x))}
+def _prelu(back: Reverse, node: NodeProto, gradient: Expr) -> dict[int, Expr]:
+    x, slope = back.read(node)
+    above = x > 0.0
+    return {0: where(above, gradient, gradient * slope), 1: where(above, 0.0, gradient * x)}
 
 
-def _matmul(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
-    (one, other), shapes = node.input, [back.shape(name) for name in node.input]
+def _matmul(back: Reverse, node: NodeProto, gradient: Expr) -> dict[int, Expr]:
+    (one, other), shapes = back.read(node), [back.shape(name) for name in node.input]
     if min(map(len, shapes)) < 2:
         letters = "ij"[: len(shapes[0])], "jk"[: len(shapes[1])]
         letters = ("j" if len(shapes[0]) == 1 else letters[0], letters[1])
@@ -121,29 +109,29 @@ def _matmul(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
         back.piece.transpose(name, *range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
         for name, shape in zip((one, other), shapes, strict=True)
     ]
-    by_one = back.add("MatMul", gradient, turned[1])
+    by_one = gradient @ turned[1]
     wide = back.shape(node.output[0])[:-2]
     by_one = back.summed(by_one, (*wide, *shapes[0][-2:]), one)
     if len(shapes[1]) == 2:  # all rows of the batch at once: no matrix for each of its elements
         rows = back.piece.reshape(one, (-1, shapes[0][-1]))
         came = back.piece.reshape(gradient, (-1, shapes[1][-1]))
-        return {0: by_one, 1: back.add("MatMul", back.piece.transpose(rows, 1, 0), came)}
-    by_other = back.add("MatMul", turned[0], gradient)
+        return {0: by_one, 1: back.piece.transpose(rows, 1, 0) @ came}
+    by_other = turned[0] @ gradient
     return {0: by_one, 1: back.summed(by_other, (*wide, *shapes[1][-2:]), other)}
 
 
-def _einsum(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
+def _einsum(back: Reverse, node: NodeProto, gradient: Expr) -> dict[int, Expr]:
     equation = attribute(node, "equation", b"").decode().replace(" ", "")
     read, _, made = equation.partition("->")
     letters = read.split(",")
     if "." in equation or "->" not in equation or any(len(set(x)) < len(x) for x in letters):
         raise back.call.refused(f"has no way back: {equation}")
-    return _contracted(back, letters, made, node.input, gradient)
+    return _contracted(back, letters, made, back.read(node), gradient)
 
 
 def _contracted(
-    back: Reverse, letters: Sequence[str], made: str, names: Sequence[str], gradient: str
-) -> dict[int, str]:
+    back: Reverse, letters: Sequence[str], made: str, values: Sequence[Expr], gradient: Expr
+) -> dict[int, Expr]:
     """The gradients of a sum of products: sums of products of the others. What was added up by
     itself has the same gradient everywhere."""
     result = {}
@@ -152,59 +140,57 @@ def _contracted(
         reached = "".join((made, *(letters[n] for n in others)))
         there = "".join(each for each in own if each in reached)
         equation = f"{','.join((made, *(letters[n] for n in others)))}->{there}"
-        operands = (gradient, *(names[n] for n in others))
-        by_own = back.add("Einsum", *operands, equation=equation)
-        shape = back.shape(names[at])
+        by_own = back.add("Einsum", gradient, *(values[n] for n in others), equation=equation)
+        shape = back.shape(values[at])
         kept = [size if each in there else 1 for each, size in zip(own, shape, strict=True)]
         spread = back.piece.reshape(by_own, kept)
         result[at] = back.add("Expand", spread, back.piece.ints(*shape))
     return result
 
 
-def _softmax(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
-    made, axes = node.output[0], back.piece.ints(int(attribute(node, "axis", -1)))
+def _softmax(back: Reverse, node: NodeProto, gradient: Expr) -> dict[int, Expr]:
+    made, axes = back.value(node.output[0]), back.piece.ints(int(attribute(node, "axis", -1)))
     if node.op_type == "LogSoftmax":
         total = back.add("ReduceSum", gradient, axes, keepdims=1)
-        return {0: back.add("Sub", gradient, back.add("Mul", back.add("Exp", made), total))}
-    total = back.add("ReduceSum", back.add("Mul", gradient, made), axes, keepdims=1)
-    return {0: back.add("Mul", made, back.add("Sub", gradient, total))}
+        return {0: gradient - made.exp() * total}
+    total = back.add("ReduceSum", gradient * made, axes, keepdims=1)
+    return {0: made * (gradient - total)}
 
 
-def _reduced(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
-    value, kind = node.input[0], node.op_type.removeprefix("Reduce")
-    came, made = back.kept(node, gradient), back.kept(node, node.output[0])
+def _reduced(back: Reverse, node: NodeProto, gradient: Expr) -> dict[int, Expr]:
+    value, kind = back.read(node)[0], node.op_type.removeprefix("Reduce")
+    came, made = back.kept(node, gradient), back.kept(node, back.value(node.output[0]))
     if kind == "Mean":
         count = math.prod(back.shape(value)[axis] for axis in back.all_axes_of(node))
-        came = back.add("Div", came, back.number(max(count, 1), value))
+        came = came / max(count, 1)
     if kind in ("Sum", "Mean"):
         return {0: back.add("Expand", came, back.piece.ints(*back.shape(value)))}
     if kind in ("Max", "Min"):  # equal ones share it
-        equal = back.typed(back.add("Equal", value, made), value)
+        equal = typed(value.equals(made), value)
         axes = back.piece.ints(*back.all_axes_of(node))
-        slope = back.add("Div", equal, back.add("ReduceSum", equal, axes, keepdims=1))
+        slope = equal / back.add("ReduceSum", equal, axes, keepdims=1)
     elif kind == "L1":
-        slope = back.add("Sign", value)
+        slope = value.sign()
     elif kind == "L2":  # that of 0 is 0
-        nothing, zero = back.add("Equal", made, back.number(0.0, value)), back.number(0.0, value)
-        slope = back.add("Where", nothing, zero, back.add("Div", value, made))
+        slope = where(made.equals(0.0), 0.0, value / made)
     elif kind == "LogSumExp":
-        slope = back.add("Exp", back.add("Sub", value, made))
+        slope = (value - made).exp()
     else:
-        slope = back.add("Div", made, value)  # a product
-    return {0: back.add("Mul", came, slope)}
+        slope = made / value  # a product
+    return {0: came * slope}
 
 
-def _cumsum(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
+def _cumsum(back: Reverse, node: NodeProto, gradient: Expr) -> dict[int, Expr]:
     exclusive, turned = attribute(node, "exclusive", 0), 1 - attribute(node, "reverse", 0)
-    result = back.add("CumSum", gradient, node.input[1], exclusive=exclusive, reverse=turned)
+    result = back.add("CumSum", gradient, back.read(node)[1], exclusive=exclusive, reverse=turned)
     return {0: result}
 
 
-def _reshaped(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
+def _reshaped(back: Reverse, node: NodeProto, gradient: Expr) -> dict[int, Expr]:
     return {0: back.piece.reshape(gradient, back.shape(node.input[0]))}
 
 
-def _concat(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
+def _concat(back: Reverse, node: NodeProto, gradient: Expr) -> dict[int, Expr]:
     axis, begin, result = _axis(node), 0, {}
     for at, name in enumerate(node.input):
         end = begin + back.shape(name)[axis]
@@ -213,46 +199,108 @@ def _concat(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
     return result
 
 
-def _gathered(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
+def _gathered(back: Reverse, node: NodeProto, gradient: Expr) -> dict[int, Expr]:
     """What was taken several times adds up."""
-    value, index = node.input
+    value, index = back.read(node)
     if node.op_type == "GatherElements":
-        axis = _axis(node)
-        return {
-            0: back.add("ScatterElements", back.zeros(value), index, gradient, axis=axis, **_ADDED)
-        }
+        operands = back.zeros(value), index, gradient
+        return {0: back.add("ScatterElements", *operands, axis=_axis(node), **_ADDED)}
     if node.op_type == "Gather":
         if _axis(node) not in (0, -len(back.shape(value))):
             return {0: _moved(back, node, {node.output[0]: gradient}, 0)}
         index = back.add("Unsqueeze", index, back.piece.ints(-1))
     wide = back.piece.cast(back.zeros(value), np.float64)
     gradient = back.piece.cast(gradient, np.float64)
-    return {0: back.typed(back.add("ScatterND", wide, index, gradient, **_ADDED), value)}
+    return {0: typed(back.add("ScatterND", wide, index, gradient, **_ADDED), value)}
 
 
-def _largest(back: Reverse, node: NodeProto, gradient: str) -> dict[int, str]:
+def _largest(back: Reverse, node: NodeProto, gradient: Expr) -> dict[int, Expr]:
     """Each number of the gradient goes to the place of the largest, which windows may share."""
-    value, flat = node.input[0], back.piece.ints(-1)
-    places = back.add("Reshape", node.output[1], flat)
+    value, flat = back.read(node)[0], back.piece.ints(-1)
+    places = back.add("Reshape", back.value(node.output[1]), flat)
     gradient = back.piece.cast(back.add("Reshape", gradient, flat), np.float64)
     size = back.piece.ints(math.prod(back.shape(value)))
     nothing = back.add("Expand", np.array(0.0), size)
     total = back.add("ScatterElements", nothing, places, gradient, axis=0, **_ADDED)
-    return {0: back.typed(back.piece.reshape(total, back.shape(value)), value)}
+    return {0: typed(back.piece.reshape(total, back.shape(value)), value)}
 
 
 def _axis(node: NodeProto) -> int:
     return int(attribute(node, "axis", 0))
 
 
+# The derivatives of convolutions and of transposed ones, as ONNX defines them.
+
+
+_BEGIN = 2
+"""The first axis behind batch and channels."""
+
+
+def of_convolution(back: Reverse, node: NodeProto, gradient: Expr) -> dict[int, Expr]:
+    """The gradients by image, filters and bias."""
+    image, filters = back.read(node)[:2]
+    over, groups = (
+        _windows(back, node, back.value(node.output[0])),
+        int(attribute(node, "group", 1)),
+    )
+    sizes = back.shape(image)[_BEGIN:]
+    by_image = put_back(back.piece, gradient, filters, over, sizes, groups)
+    by_filters = _by_filters(back, (image, gradient), over, groups)
+    return {0: by_image, 1: by_filters, 2: _by_bias(back, node, gradient)}
+
+
+def of_transposed(back: Reverse, node: NodeProto, gradient: Expr) -> dict[int, Expr]:
+    """As above of a transposed convolution, which goes back as a plain one."""
+    image, filters = back.read(node)[:2]
+    over, groups = _windows(back, node, image), int(attribute(node, "group", 1))
+    windows = {"pads": over.pads, "strides": over.strides, "dilations": over.dilations}
+    by_image = back.add("Conv", gradient, filters, group=groups, **windows)
+    by_filters = _by_filters(back, (gradient, image), over, groups)
+    return {0: by_image, 1: by_filters, 2: _by_bias(back, node, gradient)}
+
+
+def _windows(back: Reverse, node: NodeProto, narrow: Expr) -> SlidingWindows:
+    """The windows of *node*; *narrow* has one number for each of them."""
+    size, out = (back.shape(name)[_BEGIN:] for name in (back.read(node)[1], narrow))
+    ones = (1,) * len(size)
+    pads = tuple(attribute(node, "pads", (0,) * 2 * len(size)))
+    strides, dilations = (tuple(attribute(node, name, ones)) for name in ("strides", "dilations"))
+    return SlidingWindows(size, strides, dilations, pads[: len(size)], pads[len(size) :], out)
+
+
+def _by_filters(
+    back: Reverse, wide_and_narrow: Sequence[Expr], over: SlidingWindows, groups: int
+) -> Expr:
+    """Group by group: batch and channels are exchanged, so that the batch is what is added up."""
+    turned, parts = (1, 0, *range(_BEGIN, _BEGIN + len(over.size))), []
+    split = (
+        back.piece.add_many("Split", groups, name, axis=1, num_outputs=groups)
+        for name in wide_and_narrow
+    )
+    for pair in zip(*split, strict=True):
+        wide, narrow = (back.piece.transpose(name, *turned) for name in pair)
+        seen = seen_by_filters(back.piece, wide, narrow, over, 1)
+        parts.append(back.piece.transpose(seen, *turned))
+    return parts[0] if groups == 1 else back.add("Concat", *parts, axis=0)
+
+
+def _by_bias(back: Reverse, node: NodeProto, gradient: Expr) -> Expr:
+    axes = (0, *range(_BEGIN, len(back.shape(node.output[0]))))
+    wide = back.piece.cast(gradient, np.float64)
+    total = back.add("ReduceSum", wide, back.piece.ints(*axes), keepdims=0)
+    return typed(total, back.read(node)[1])
+
+
 _ADDED = {"reduction": "add"}
 _RULES: Mapping[str, _Rule] = {
     "Identity": lambda _back, _node, gradient: {0: gradient},
-    "Cast": lambda back, node, gradient: {0: back.typed(gradient, node.input[0])},
+    "Cast": lambda back, node, gradient: {0: typed(gradient, back.read(node)[0])},
     "Add": lambda _back, _node, gradient: {0: gradient, 1: gradient},
     "Sum": lambda _back, node, gradient: dict.fromkeys(range(len(node.input)), gradient),
-    "Sub": _sub,
-    "Mul": _mul,
+    "Sub": lambda _back, _node, gradient: {0: gradient, 1: -gradient},
+    "Mul": lambda back, node, gradient: {
+        at: gradient * other for at, other in enumerate(back.read(node)[::-1])
+    },
     "Div": _div,
     "Pow": _pow,
     "Clip": _clip,
@@ -295,7 +343,7 @@ _MOVING: Mapping[str, tuple[int, ...]] = {
 """What only moves elements, and which of its inputs have them."""
 
 
-def _moved(back: Reverse, node: NodeProto, incoming: Mapping[str, str], at: int) -> str:
+def _moved(back: Reverse, node: NodeProto, incoming: Mapping[str, Expr], at: int) -> Expr:
     """The gradient by input *at* of what moves elements: the same node moves their numbers, from 1
     on, and 0 for what comes from elsewhere."""
     wide, piece, shape = np.dtype(np.float64), back.piece, back.shape(node.input[at])
@@ -303,7 +351,7 @@ def _moved(back: Reverse, node: NodeProto, incoming: Mapping[str, str], at: int)
         return _added(back, node, incoming[node.output[0]], at)
     size = math.prod(shape)
     ends = (piece.const(np.array(end, wide)) for end in (1.0, size + 1.0, 1.0))
-    inputs: list[str | None] = list(node.input)
+    inputs: list[Operand] = list(back.read(node))
     for place in _MOVING.get(node.op_type, (at,)):
         if place != at:
             nothing = piece.ints(*back.shape(node.input[place]))
@@ -314,22 +362,22 @@ def _moved(back: Reverse, node: NodeProto, incoming: Mapping[str, str], at: int)
     numbered = piece.add_many(node.op_type, len(node.output), *inputs)
     piece.nodes[-1].attribute.extend(node.attribute)
     flat = piece.ints(-1)
-    total: str = piece.const(np.zeros(size + 1, wide))
+    total: Expr = piece.const(np.zeros(size + 1, wide))
     for name, numbers in zip(node.output, numbered, strict=True):
         if name in incoming:
             gradient = piece.cast(piece.add("Reshape", incoming[name], flat), wide)
             index = piece.cast(piece.add("Reshape", numbers, flat), np.int64)
             total = piece.add("ScatterElements", total, index, gradient, axis=0, reduction="add")
     kept = piece.add("Slice", total, piece.ints(1), piece.ints(size + 1))
-    return back.typed(piece.reshape(kept, shape), node.input[at])
+    return typed(piece.reshape(kept, shape), back.read(node)[at])
 
 
-def _added(back: Reverse, node: NodeProto, gradient: str, at: int) -> str:
+def _added(back: Reverse, node: NodeProto, gradient: Expr, at: int) -> Expr:
     """The gradient of what is added to elements: that of the data passes."""
     if attribute(node, "reduction", b"") != b"add":
         raise back.call.refused(f"has no way back: {node.op_type} that does not add")
     if at == 0:
         return gradient
     if node.op_type == "ScatterND":
-        return back.add("GatherND", gradient, node.input[1])
-    return back.add("GatherElements", gradient, node.input[1], axis=_axis(node))
+        return back.add("GatherND", gradient, back.read(node)[1])
+    return back.add("GatherElements", gradient, back.read(node)[1], axis=_axis(node))

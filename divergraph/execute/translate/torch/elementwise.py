@@ -1,207 +1,207 @@
-"""Calls that compute each element by itself, or elements of several tensors at one place."""
+"""Calls that compute each element by itself, or elements of several tensors at one place; and
+activations."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from divergraph.execute.translate import formulas
+from divergraph.execute.translate.formulas import clip, square, where
+from divergraph.execute.translate.piece import Expr, Outputs
 from divergraph.execute.translate.torch.call import TorchCall, row, spelled
+from divergraph.execute.translate.torch.call import formulas as calls
 from divergraph.execute.translate.torch.indexing import places_where
 
 _MATH = "torch, pointwise ops"
-
+_ACTIVATIONS = "torch.nn.functional, non-linear activations"
 SAME = {
-    "abs": "Abs",
-    "exp": "Exp",
-    "neg": "Neg",
-    "sqrt": "Sqrt",
-    "sin": "Sin",
-    "cos": "Cos",
-    "tan": "Tan",
-    "tanh": "Tanh",
-    "sigmoid": "Sigmoid",
-    "erf": "Erf",
-    "reciprocal": "Reciprocal",
-    "log": "Log",
-    "floor": "Floor",
-    "ceil": "Ceil",
-    "round": "Round",
-    "sign": "Sign",
-    "sinh": "Sinh",
-    "cosh": "Cosh",
-    "asin": "Asin",
-    "acos": "Acos",
-    "atan": "Atan",
-    "asinh": "Asinh",
-    "acosh": "Acosh",
-    "atanh": "Atanh",
-    "relu": "Relu",
-    "softsign": "Softsign",
-    "mish": "Mish",
-    "hardswish": "HardSwish",
+    **{kind.lower(): kind for kind in formulas.ONE_NODE},
+    **{kind.lower(): kind for kind in ("Exp", "Log", "Mish", "HardSwish")},
 }
 """Functions that one ONNX op of one input computes."""
 _MODULES = {
-    "Tanh": "Tanh",
-    "Sigmoid": "Sigmoid",
+    **{kind: kind for kind in ("Tanh", "Sigmoid", "Softsign", "Mish")},
     "ReLU": "Relu",
-    "Softsign": "Softsign",
-    "Mish": "Mish",
     "Hardswish": "HardSwish",
+    "__neg__": "Neg",
+    "__abs__": "Abs",
+    "absolute": "Abs",
 }
 
 
-def _same(onnx_kind: str) -> Callable[[TorchCall], Sequence[str]]:
-    return lambda call: [call.add(onnx_kind, call.operand(0, "input"))]
+def _same(onnx_kind: str, *types: str) -> None:
+    row(*types, source=_MATH)(lambda call: [call.add(onnx_kind, call.operand(0, "input"))])
 
 
 for _name, _kind in SAME.items():
-    row(*spelled(_name), source=_MATH)(_same(_kind))
+    _same(_kind, *spelled(_name))
 for _name, _kind in _MODULES.items():
-    row(_name, source="torch.nn")(_same(_kind))
-row("__neg__", source=_MATH)(_same("Neg"))
-row("__abs__", "absolute", source=_MATH)(_same("Abs"))
+    _same(_kind, _name)
 
 
-@row(*spelled("rsqrt"), source=_MATH)
-def _rsqrt(call: TorchCall) -> Sequence[str]:
-    return [call.add("Reciprocal", call.add("Sqrt", call.operand(0, "input")))]
+def scaled(value: Expr, by: float) -> Expr:
+    """*value* times a number."""
+    return value if by == 1 else value * by
 
 
-@row(*spelled("square"), source=_MATH)
-def _square(call: TorchCall) -> Sequence[str]:
-    value = call.operand(0, "input")
-    return [call.add("Mul", value, value)]
+def _float64(value: Expr) -> Expr:
+    return value.cast(np.float64)
 
 
-@row(*spelled("log2", "log10", "log1p", "exp2", "expm1"), source=_MATH)
-def _powers(call: TorchCall) -> Sequence[str]:
-    value, kind = call.operand(0, "input"), call.type.removesuffix("_")
-    if kind == "exp2":
-        return [call.add("Exp", call.add("Mul", value, call.constant(math.log(2.0))))]
-    if kind in ("log1p", "expm1"):  # of small values in double: 1 + x alone would round x away
-        wide, one = call.piece.cast(value, np.float64), np.array(1.0)
-        if kind == "expm1":
-            return [call.cast(call.add("Sub", call.add("Exp", wide), one))]
-        return [call.cast(call.add("Log", call.add("Add", wide, one)))]
-    base = math.log(2.0 if kind == "log2" else 10.0)
-    return [call.add("Div", call.add("Log", value), call.constant(base))]
+def _floored(x: Expr, y: Expr) -> Expr:
+    """The quotient rounded down; in double, so that it is the right whole number."""
+    return (_float64(x) / _float64(y)).floor()
 
 
-def scaled(call: TorchCall, name: str, by: float) -> str:
-    """*name* times a number."""
-    return name if by == 1 else call.add("Mul", name, call.constant(by))
+def _divided(x: Expr, other: Expr, *, rounding_mode: str = "") -> Expr:
+    result = x / other
+    if not rounding_mode:
+        return result
+    return result.floor() if rounding_mode == "floor" else result.sign() * abs(result).floor()
 
 
-@row(*spelled("add"), "__add__", "__iadd__", "__radd__", "AddBackward", source="torch.add")
-def _add(call: TorchCall) -> Sequence[str]:
-    other = scaled(call, call.operand(1, "other"), call.number(None, "alpha", 1))
-    return [call.add("Add", call.operand(0, "input"), other)]
+def _angle(y: Expr, other: Expr) -> Expr:
+    """The angle of the point (other, y)."""
+    turn = where(y < 0, -y.piece.const(np.array(math.pi, y.dtype)), math.pi)
+    return (y / other).atan() + where(other < 0, turn, 0)
 
 
-@row(*spelled("sub", "subtract"), "__sub__", "__isub__", source="torch.sub")
-def _sub(call: TorchCall) -> Sequence[str]:
-    other = scaled(call, call.operand(1, "other"), call.number(None, "alpha", 1))
-    return [call.add("Sub", call.operand(0, "input"), other)]
+calls(
+    {
+        "rsqrt rsqrt_": lambda x: x.sqrt().reciprocal(),
+        "square square_": square,
+        "log2 log2_": lambda x: x.log() / math.log(2.0),
+        "log10 log10_": lambda x: x.log() / math.log(10.0),
+        "exp2 exp2_": lambda x: (x * math.log(2.0)).exp(),
+        # Of small values in double: 1 + x alone would round x away.
+        "log1p log1p_": lambda x: (_float64(x) + 1).log().cast(x.dtype),
+        "expm1 expm1_": lambda x: (_float64(x).exp() - 1).cast(x.dtype),
+        "add add_ __add__ __iadd__ __radd__ AddBackward": lambda x, other, *, alpha=1: (
+            x + scaled(other, alpha)
+        ),
+        "sub sub_ subtract subtract_ __sub__ __isub__": lambda x, other, *, alpha=1: (
+            x - scaled(other, alpha)
+        ),
+        "__rsub__ rsub": lambda x, other, *, alpha=1: other - scaled(x, alpha),
+        "mul mul_ multiply multiply_ __mul__ __imul__ __rmul__": lambda x, other: x * other,
+        "div div_ divide divide_ true_divide true_divide_ __truediv__ __itruediv__": _divided,
+        "__div__ __idiv__": _divided,
+        "__rtruediv__ __rdiv__": lambda x, other: other / x,
+        "floor_divide floor_divide_ __floordiv__ __ifloordiv__": lambda x, other: _floored(
+            x, other
+        ).cast(x.dtype),
+        "remainder remainder_ __mod__": lambda x, other: (
+            x - _floored(x, other).cast(x.dtype) * other
+        ),
+        "pow pow_ __pow__ __ipow__ float_power": lambda x, exponent: x**exponent,
+        "__rpow__": lambda x, other: other**x,
+        "atan2 atan2_": _angle,
+        "hypot": lambda x, other: (x * x + other * other).sqrt(),
+        "logaddexp": lambda x, other: x.max(other) + (-abs(x - other)).softplus(),
+        "xlogy": lambda x, other: where(x.equals(0), 0, x * other.log()),
+        "maximum": lambda x, other: x.max(other),
+        "minimum": lambda x, other: x.min(other),
+        # Steps of optimizers: the dump has the value before the call.
+        "lerp lerp_": lambda x, end, weight: x + weight * (end - x),
+        "addcmul addcmul_": lambda x, tensor1, tensor2, *, value=1.0: (
+            x + scaled(tensor1 * tensor2, value)
+        ),
+        "addcdiv addcdiv_": lambda x, tensor1, tensor2, *, value=1.0: (
+            x + scaled(tensor1 / tensor2, value)
+        ),
+    },
+    _MATH,
+)
 
 
-@row("__rsub__", "rsub", source="torch.sub")
-def _rsub(call: TorchCall) -> Sequence[str]:
-    own = scaled(call, call.operand(0, "input"), call.number(None, "alpha", 1))
-    return [call.add("Sub", call.operand(1, "other"), own)]
+def _elu(x: Expr, alpha: float = 1.0) -> Expr:
+    return x.piece.add("Elu", x, alpha=alpha)
 
 
-@row(*spelled("mul", "multiply"), "__mul__", "__imul__", "__rmul__", source="torch.mul")
-def _mul(call: TorchCall) -> Sequence[str]:
-    return [call.add("Mul", call.operand(0, "input"), call.operand(1, "other"))]
+def _selu(x: Expr) -> Expr:
+    """Its alpha, and what all is multiplied by."""
+    return _elu(x, 1.6732632423543772) * 1.0507009873554805
 
 
-@row(*spelled("div", "divide", "true_divide"), "__truediv__", "__itruediv__", "__div__", "__idiv__",
-     source="torch.div")  # fmt: skip
-def _div(call: TorchCall) -> Sequence[str]:
-    result = call.add("Div", call.operand(0, "input"), call.operand(1, "other"))
-    mode = call.word(None, "rounding_mode", "")
-    if not mode:
-        return [result]
-    if mode == "floor":
-        return [call.add("Floor", result)]
-    sign, size = call.add("Sign", result), call.add("Abs", result)
-    return [call.add("Mul", sign, call.add("Floor", size))]
+def _softplus(x: Expr, beta: float = 1.0, threshold: float = 20.0) -> Expr:
+    steep = scaled(x, beta)
+    return where(steep > threshold, x, scaled(steep.softplus(), 1.0 / beta))
 
 
-@row("__rtruediv__", "__rdiv__", source="torch.div")
-def _rdiv(call: TorchCall) -> Sequence[str]:
-    return [call.add("Div", call.operand(1, "other"), call.operand(0, "input"))]
+def _halves(call: TorchCall) -> tuple[Expr, Expr]:
+    axis = call.axis(1, "dim", -1)
+    one, other = call.piece.add_many("Split", 2, call.tensor(), axis=axis, num_outputs=2)
+    return one, other
 
 
-@row(*spelled("floor_divide"), "__floordiv__", "__ifloordiv__", source="torch.floor_divide")
-def _floor_divide(call: TorchCall) -> Sequence[str]:
-    one, other = (
-        call.piece.cast(call.operand(at, name), np.float64)
-        for at, name in enumerate(("input", "other"))
-    )
-    return [call.cast(call.add("Floor", call.add("Div", one, other)))]
+calls(
+    {
+        "silu silu_ SiLU npu_silu": lambda x: x * x.sigmoid(),
+        "leaky_relu leaky_relu_ LeakyReLU": lambda x, negative_slope=0.01: x.piece.add(
+            "LeakyRelu", x, alpha=negative_slope
+        ),
+        "elu elu_ ELU": _elu,
+        "selu selu_ SELU": _selu,
+        "celu celu_ CELU": lambda x, alpha=1.0: scaled(_elu(scaled(x, 1 / alpha)), alpha),
+        "tanhshrink Tanhshrink": lambda x: x - x.tanh(),
+        "softshrink Softshrink": lambda x, lambd=0.5: where(
+            abs(x) > lambd, x - x.sign() * lambd, 0
+        ),
+        "hardshrink Hardshrink": lambda x, lambd=0.5: where(abs(x) > lambd, x, 0),
+        "relu6 relu6_ ReLU6": lambda x: clip(x, 0.0, 6.0),
+        "hardtanh hardtanh_ Hardtanh": lambda x, min_val=-1.0, max_val=1.0: clip(
+            x, min_val, max_val
+        ),
+        "hardsigmoid hardsigmoid_ Hardsigmoid": lambda x: x.piece.add(
+            "HardSigmoid", x, alpha=1.0 / 6.0, beta=0.5
+        ),
+        "softplus Softplus": _softplus,
+        "logsigmoid LogSigmoid": lambda x: -(-x).softplus(),
+    },
+    _ACTIVATIONS,
+)
 
 
-@row(*spelled("remainder"), "__mod__", source="torch.remainder")
-def _remainder(call: TorchCall) -> Sequence[str]:
-    one, other = call.operand(0, "input"), call.operand(1, "other")
-    wide = [call.piece.cast(each, np.float64) for each in (one, other)]
-    whole = call.piece.cast(call.add("Floor", call.add("Div", *wide)), call.working)
-    return [call.add("Sub", one, call.add("Mul", whole, other))]
+@row("gelu", "GELU", "fast_gelu", source=_ACTIVATIONS)
+def _gelu(call: TorchCall) -> Outputs:
+    kind = "tanh" if call.type == "fast_gelu" else call.word(None, "approximate", "none")
+    return [call.piece.add("Gelu", call.operand(0, "input"), approximate=kind)]
 
 
-@row(*spelled("pow"), "__pow__", "__ipow__", "float_power", source="torch.pow")
-def _pow(call: TorchCall) -> Sequence[str]:
-    return [call.add("Pow", call.operand(0, "input"), call.operand(1, "exponent"))]
+@row("glu", "GLU", source=_ACTIVATIONS)
+def _glu(call: TorchCall) -> Outputs:
+    one, gate = _halves(call)
+    return [one * gate.sigmoid()]
 
 
-@row("__rpow__", source="torch.pow")
-def _rpow(call: TorchCall) -> Sequence[str]:
-    return [call.add("Pow", call.operand(1, "other"), call.operand(0, "input"))]
+@row("npu_swiglu", "swiglu", source="torch_npu.npu_swiglu")
+def _swiglu(call: TorchCall) -> Outputs:
+    gate, value = _halves(call)
+    return [gate * gate.sigmoid() * value]
 
 
-@row(*spelled("atan2"), source="torch.atan2")
-def _atan2(call: TorchCall) -> Sequence[str]:
-    y, x = call.operand(0, "input"), call.operand(1, "other")
-    zero, pi = call.constant(0.0), call.constant(math.pi)
-    angle = call.add("Atan", call.add("Div", y, x))
-    turn = call.add("Where", call.add("Less", y, zero), call.add("Neg", pi), pi)
-    return [call.add("Add", angle, call.add("Where", call.add("Less", x, zero), turn, zero))]
+@row(
+    "dropout", "Dropout", "dropout_", "dropout1d", "dropout2d", source="torch.nn.functional.dropout"
+)
+def _dropout(call: TorchCall) -> Outputs:
+    is_off = call.argument(2, "training") is False or call.argument(1, "p") == 0
+    if not is_off:
+        raise call.refused("draws random numbers")
+    return [call.tensor()]
 
 
-@row("hypot", source="torch.hypot")
-def _hypot(call: TorchCall) -> Sequence[str]:
-    squares = (
-        call.add("Mul", name, name) for name in (call.operand(0, "input"), call.operand(1, "other"))
-    )
-    return [call.add("Sqrt", call.add("Add", *squares))]
-
-
-@row("logaddexp", source="torch.logaddexp")
-def _logaddexp(call: TorchCall) -> Sequence[str]:
-    one, other = call.operand(0, "input"), call.operand(1, "other")
-    apart = call.add("Neg", call.add("Abs", call.add("Sub", one, other)))
-    return [call.add("Add", call.add("Max", one, other), call.add("Softplus", apart))]
-
-
-@row("xlogy", source="torch.xlogy")
-def _xlogy(call: TorchCall) -> Sequence[str]:
-    value, zero = call.operand(0, "input"), call.constant(0.0)
-    product = call.add("Mul", value, call.add("Log", call.operand(1, "other")))
-    return [call.add("Where", call.add("Equal", value, zero), zero, product)]
-
-
-@row("maximum", "minimum", source="torch.maximum")
-def _extreme_of_two(call: TorchCall) -> Sequence[str]:
-    kind = "Max" if call.type == "maximum" else "Min"
-    return [call.add(kind, call.operand(0, "input"), call.operand(1, "other"))]
+@row("prelu", "PReLU", source="torch.nn.functional.prelu")
+def _prelu(call: TorchCall) -> Outputs:
+    rank, slopes = len(call.shape()), call.parameter("weight") or call.tensor(1, "weight")
+    if rank > 1:  # one for each channel
+        slopes = call.piece.reshape(slopes, (1, -1, *(1,) * (rank - 2)))
+    return [call.add("PRelu", call.tensor(), slopes)]
 
 
 @row(*spelled("clamp", "clip", "clamp_min", "clamp_max"), source="torch.clamp")
-def _clamp(call: TorchCall) -> Sequence[str]:
+def _clamp(call: TorchCall) -> Outputs:
     result, kind = call.operand(0, "input"), call.type.removesuffix("_")
     lowest, highest = (1, 2) if kind in ("clamp", "clip") else (1, 1)
     for node, at, word in (("Max", lowest, "min"), ("Min", highest, "max")):
@@ -219,12 +219,12 @@ _COMPARED = {
     "lt": "Less",
     "ge": "GreaterOrEqual",
     "le": "LessOrEqual",
+    "ne": "Equal",
 }
 
 
-@row(*(each for name in _COMPARED for each in (name, f"__{name}__")), "ne", "__ne__",
-     source="torch, comparison ops")  # fmt: skip
-def _compared(call: TorchCall) -> Sequence[str]:
+@row(*_COMPARED, *(f"__{name}__" for name in _COMPARED), source="torch, comparison ops")
+def _compared(call: TorchCall) -> Outputs:
     kind = call.type.strip("_")
     types = [
         call.dtype(at, name) for at, name in ((0, "input"), (1, "other")) if call.find(at, name)
@@ -232,50 +232,40 @@ def _compared(call: TorchCall) -> Sequence[str]:
     dtype = np.result_type(*types)
     if call.find(1, "other") is None and dtype.kind != "f":
         dtype = np.dtype(np.float64)  # an integer against a number that may be a fraction
-    one, other = call.operand(0, "input", dtype), call.operand(1, "other", dtype)
-    if kind == "ne":
-        return [call.add("Not", call.add("Equal", one, other))]
-    return [call.add(_COMPARED[kind], one, other)]
+    operands = call.operand(0, "input", dtype), call.operand(1, "other", dtype)
+    result = call.add(_COMPARED[kind], *operands)
+    return [~result if kind == "ne" else result]
 
 
 _LOGICAL = {
-    "logical_and": "And",
-    "logical_or": "Or",
-    "logical_xor": "Xor",
-    "__and__": "And",
-    "__or__": "Or",
-    "__xor__": "Xor",
+    **{name: name[-3:].strip("_").title() for name in ("logical_and", "logical_or", "logical_xor")},
+    **{f"__{kind.lower()}__": kind for kind in ("And", "Or", "Xor")},
 }
+_BOOLEAN = np.dtype(np.bool_)
 
 
 @row(*_LOGICAL, source="torch.logical_and")
-def _logical(call: TorchCall) -> Sequence[str]:
+def _logical(call: TorchCall) -> Outputs:
     if call.type.startswith("__") and call.result.kind != "b":
         raise call.refused("works on bits")
-    boolean = np.dtype(np.bool_)
-    return [
-        call.add(
-            _LOGICAL[call.type],
-            call.operand(0, "input", boolean),
-            call.operand(1, "other", boolean),
-        )
-    ]
+    operands = call.operand(0, "input", _BOOLEAN), call.operand(1, "other", _BOOLEAN)
+    return [call.add(_LOGICAL[call.type], *operands)]
 
 
 @row("logical_not", "__invert__", source="torch.logical_not")
-def _logical_not(call: TorchCall) -> Sequence[str]:
+def _logical_not(call: TorchCall) -> Outputs:
     if call.result.kind != "b":
         raise call.refused("works on bits")
-    return [call.add("Not", call.operand(0, "input", np.dtype(np.bool_)))]
+    return [~call.operand(0, "input", _BOOLEAN)]
 
 
 @row("isnan", "isinf", source="torch.isnan")
-def _is_nonfinite(call: TorchCall) -> Sequence[str]:
+def _is_nonfinite(call: TorchCall) -> Outputs:
     return [call.add("IsNaN" if call.type == "isnan" else "IsInf", call.tensor())]
 
 
 @row(*spelled("nan_to_num"), source="torch.nan_to_num")
-def _finite(call: TorchCall) -> Sequence[str]:
+def _finite(call: TorchCall) -> Outputs:
     value, ends = call.tensor(), np.finfo(call.working)
     replaced = (
         ("nan", 0.0, call.add("IsNaN", value)),
@@ -284,43 +274,19 @@ def _finite(call: TorchCall) -> Sequence[str]:
     )
     result = value
     for at, (word, usual, meant) in enumerate(replaced, start=1):
-        result = call.add("Where", meant, call.constant(call.number(at, word, usual)), result)
+        result = where(meant, call.number(at, word, usual), result)
     return [result]
 
 
 @row("where", source="torch.where")
-def _where(call: TorchCall) -> Sequence[str]:
+def _where(call: TorchCall) -> Outputs:
     if call.argument(1, "input") is None and call.find(1, "input") is None:
         return places_where(call)
-    asked = call.operand(0, "condition", np.dtype(np.bool_))
-    dtype = call.result
-    return [
-        call.add("Where", asked, call.operand(1, "input", dtype), call.operand(2, "other", dtype))
-    ]
+    choices = call.operand(1, "input", call.result), call.operand(2, "other", call.result)
+    return [where(call.operand(0, "condition", _BOOLEAN), *choices)]
 
 
 @row(*spelled("masked_fill"), source="torch.Tensor.masked_fill_")
-def _masked_fill(call: TorchCall) -> Sequence[str]:
-    mask = call.operand(1, "mask", np.dtype(np.bool_))
-    dtype = call.result
-    return [
-        call.add("Where", mask, call.operand(2, "value", dtype), call.operand(0, "input", dtype))
-    ]
-
-
-# steps of optimizers: the dump has the value before the call
-
-
-@row(*spelled("lerp"), source="torch.lerp")
-def _lerp(call: TorchCall) -> Sequence[str]:
-    begin, end = call.operand(0, "input"), call.operand(1, "end")
-    step = call.add("Mul", call.operand(2, "weight"), call.add("Sub", end, begin))
-    return [call.add("Add", begin, step)]
-
-
-@row(*spelled("addcmul", "addcdiv"), source="torch.addcmul")
-def _addc(call: TorchCall) -> Sequence[str]:
-    kind = "Mul" if "mul" in call.type else "Div"
-    term = call.add(kind, call.operand(1, "tensor1"), call.operand(2, "tensor2"))
-    term = scaled(call, term, call.number(None, "value", 1.0))
-    return [call.add("Add", call.operand(0, "input"), term)]
+def _masked_fill(call: TorchCall) -> Outputs:
+    choices = call.operand(2, "value", call.result), call.operand(0, "input", call.result)
+    return [where(call.operand(1, "mask", _BOOLEAN), *choices)]

@@ -19,6 +19,7 @@ from divergraph.execute.translate.program import Program, TranslatedSlice
 from divergraph.execute.translate.torch.alone import ALONE
 from divergraph.execute.translate.torch.catalogue import ROWS
 from divergraph.execute.translate.torch.second_engine import run_by_torch, with_torch
+from divergraph.execute.translate.translation import NO_CONSTANTS
 from graphstore.errors import ExecutionError
 from graphstore.model import Framework, ModelGraph, Op
 
@@ -47,25 +48,8 @@ class TorchCallsFactory(TranslatedModelFactory):
         name = runner_name(double=double)
         rows = with_torch(with_plugged(ROWS), graph.ops)
         return _CallsExecutor(
-            Program(name, rows, graph.ops, graph.inputs, NO_WEIGHTS, {}, double=double)
+            Program(name, rows, graph.ops, graph.inputs, NO_CONSTANTS, {}, double=double)
         )
-
-
-class _NoWeights:
-    """Weights are inputs of the calls that read them."""
-
-    def __contains__(self, tensor: object) -> bool:
-        return False
-
-    def __getitem__(self, tensor: str) -> Array:
-        raise KeyError(tensor)
-
-    def nbytes(self, tensor: str) -> int:
-        """There is none."""
-        return 0
-
-
-NO_WEIGHTS = _NoWeights()
 
 
 class _CallsExecutor(TranslatedExecutor):

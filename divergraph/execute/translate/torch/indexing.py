@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from divergraph.execute.translate.piece import Expr, Outputs
 from divergraph.execute.translate.torch.call import TorchCall, row
 from graphstore.model import AttrValue
 
@@ -21,7 +22,7 @@ _SLICE = re.compile(r"slice\((\S+), (\S+), (\S+)\)|(-?\d*):(-?\d*):?(-?\d*)")
 class _Places:
     """A tensor of whole numbers that says places along one axis, with its number of axes."""
 
-    name: str
+    name: Expr
     rank: int
 
 
@@ -31,12 +32,12 @@ Part: TypeAlias = "Plain | _Places"
 
 
 @row("__getitem__", source="torch, tensor indexing")
-def _getitem(call: TorchCall) -> Sequence[str]:
+def _getitem(call: TorchCall) -> Outputs:
     return [_taken(call, call.tensor())]
 
 
 @row("__getitem__.backward", source="torch, tensor indexing")
-def _getitem_back(call: TorchCall) -> Sequence[str | None]:
+def _getitem_back(call: TorchCall) -> Outputs:
     """Each number of the gradient goes to the place that was taken, which may be taken twice."""
     shape = call.shape()
     places = np.arange(math.prod(shape), dtype=np.int64).reshape(shape)
@@ -48,31 +49,30 @@ def _getitem_back(call: TorchCall) -> Sequence[str | None]:
     return call.gradients({"0": call.piece.reshape(call.cast(total), shape)})
 
 
-def _taken(call: TorchCall, value: str) -> str:
+def _taken(call: TorchCall, value: Expr) -> Expr:
     """What the call's index takes of *value*, a tensor of the shape of its first argument."""
     parts = _parts(call)
     rank = len(call.shape())
     taken = sum(part is not None and part is not ... for part in parts)
     at = parts.index(...) if ... in parts else len(parts)
-    rest = [slice(None)] * (rank - taken)
-    parts = [*parts[:at], *rest, *parts[at + 1 :]]
+    parts = [*parts[:at], *[slice(None)] * (rank - taken), *parts[at + 1 :]]
     return _gathered(call, *_cut(call, value, parts))
 
 
 @row("nonzero", "argwhere", source="torch.nonzero")
-def _nonzero(call: TorchCall) -> Sequence[str]:
+def _nonzero(call: TorchCall) -> Outputs:
     if call.flag(None, "as_tuple"):
         return _places_of_bits(call, call.tensor(), len(call.shape()))
     return [call.add("Transpose", call.add("NonZero", call.tensor()), perm=[1, 0])]
 
 
-def places_where(call: TorchCall) -> Sequence[str]:
+def places_where(call: TorchCall) -> Outputs:
     """The places where the first argument is true, a tensor for each axis."""
     place = "0" if call.find("0") is not None else "condition"
     return _places_of_bits(call, call.tensor(place, "condition"), len(call.shape(place)))
 
 
-def _places_of_bits(call: TorchCall, name: str, rank: int) -> list[str]:
+def _places_of_bits(call: TorchCall, name: Expr, rank: int) -> list[Expr]:
     result = call.add("NonZero", name)
     return [call.add("Gather", result, np.array(axis, np.int64), axis=0) for axis in range(rank)]
 
@@ -128,7 +128,7 @@ def index_part(value: AttrValue | None) -> Plain:
     return slice(*(None if end in ("", "None", None) else int(end) for end in numbers))
 
 
-def _cut(call: TorchCall, value: str, parts: Sequence[Part]) -> tuple[str, list[Part]]:
+def _cut(call: TorchCall, value: Expr, parts: Sequence[Part]) -> tuple[Expr, list[Part]]:
     """*value* with all slices cut and new axes put in, and what is left to be taken of each of
     its axes: all of it (a slice), or places."""
     axis, left = 0, list[Part]()
@@ -146,7 +146,7 @@ def _cut(call: TorchCall, value: str, parts: Sequence[Part]) -> tuple[str, list[
     return value, [slice(None) if part is None else part for part in left]
 
 
-def _gathered(call: TorchCall, value: str, parts: Sequence[Part]) -> str:
+def _gathered(call: TorchCall, value: Expr, parts: Sequence[Part]) -> Expr:
     """*value* with places taken along some axes. Where these stand side by side, so do the axes of
     what was taken; else these come first."""
     axes = [axis for axis, part in enumerate(parts) if isinstance(part, int | _Places)]
@@ -168,17 +168,15 @@ def _gathered(call: TorchCall, value: str, parts: Sequence[Part]) -> str:
     return call.piece.transpose(taken, *placed)
 
 
-def _together(call: TorchCall, parts: Sequence[Part]) -> str:
+def _together(call: TorchCall, parts: Sequence[Part]) -> Expr:
     """The places along all axes, spread to one shape, side by side in a last axis."""
     names = [part.name for part in parts if isinstance(part, _Places)]
     nothing = np.array(0, np.int64)
-    spread = call.add("Mul", names[0], nothing)
+    spread = names[0] * nothing
     for name in names[1:]:
-        spread = call.add("Add", spread, call.add("Mul", name, nothing))
+        spread = spread + name * nothing
     listed = [
-        call.add(
-            "Add", spread, part.name if isinstance(part, _Places) else np.array(part, np.int64)
-        )
+        spread + (part.name if isinstance(part, _Places) else np.array(part, np.int64))
         for part in parts
         if isinstance(part, int | _Places)
     ]

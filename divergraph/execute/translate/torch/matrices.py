@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
+from divergraph.execute.translate.piece import Expr, Outputs
 from divergraph.execute.translate.torch.call import TorchCall, row
 
 
-def _linear(call: TorchCall, weight: str, bias: str | None, rank: int) -> str:
+def _linear(call: TorchCall, weight: Expr, bias: Expr | None, rank: int) -> Expr:
     if rank != 2:
         raise call.refused(f"has a weight of {rank} axes")
-    result = call.add("MatMul", call.tensor(), call.piece.transpose(weight, 1, 0))
-    return result if bias is None else call.add("Add", result, bias)
+    result = call.tensor() @ call.piece.transpose(weight, 1, 0)
+    return result if bias is None else (result + bias)
 
 
 @row("linear", "dense", source="torch.nn.functional.linear")
-def _linear_call(call: TorchCall) -> Sequence[str]:
+def _linear_call(call: TorchCall) -> Outputs:
     rank = len(call.shape(1, "weight"))
     return [_linear(call, call.tensor(1, "weight"), call.find(2, "bias"), rank)]
 
 
 @row("Linear", "Dense", "ColumnParallelLinear", "RowParallelLinear", source="torch.nn.Linear")
-def _linear_module(call: TorchCall) -> Sequence[str]:
+def _linear_module(call: TorchCall) -> Outputs:
     if call.type != "Linear":
         raise call.refused("is a part of a product on several ranks")
     weight = call.tensor("parameters.weight", "")
@@ -34,7 +34,7 @@ def _linear_module(call: TorchCall) -> Sequence[str]:
 
 @row("matmul", "bmm", "mm", "mv", "dot", "__matmul__", "__rmatmul__", "inner",
      source="torch.matmul")  # fmt: skip
-def _matmul(call: TorchCall) -> Sequence[str]:
+def _matmul(call: TorchCall) -> Outputs:
     one, other = call.tensor(), call.tensor(1, "other" if call.find(1, "other") else "mat2")
     if call.type == "__rmatmul__":
         one, other = other, one
@@ -42,24 +42,24 @@ def _matmul(call: TorchCall) -> Sequence[str]:
         rank = len(call.shape(1, "other"))
         order = (*range(rank - 2), rank - 1, rank - 2) if rank > 1 else (0,)
         other = call.piece.transpose(other, *order)
-    return [call.add("MatMul", one, other)]
+    return [one @ other]
 
 
 @row("addmm", "addmm_", "baddbmm", "addmv", source="torch.addmm")
-def _addmm(call: TorchCall) -> Sequence[str]:
+def _addmm(call: TorchCall) -> Outputs:
     alpha, beta = call.number(None, "alpha", 1), call.number(None, "beta", 1)
-    product = call.add("MatMul", call.tensor(1, "mat1"), call.tensor(2, "mat2"))
+    product = call.tensor(1, "mat1") @ call.tensor(2, "mat2")
     if alpha != 1:
-        product = call.add("Mul", product, call.constant(alpha))
+        product = product * alpha
     if beta == 0:
         return [product]
     bias = call.tensor()
-    bias = bias if beta == 1 else call.add("Mul", bias, call.constant(beta))
-    return [call.add("Add", product, bias)]
+    bias = bias if beta == 1 else (bias * beta)
+    return [product + bias]
 
 
 @row("einsum", source="torch.einsum")
-def _einsum(call: TorchCall) -> Sequence[str]:
+def _einsum(call: TorchCall) -> Outputs:
     equation = call.word(0, "equation", "")
     listed = any(call.find(f"1.{at}") for at in range(4))
     names = call.tensors(1, "operands") if listed else [
@@ -69,32 +69,32 @@ def _einsum(call: TorchCall) -> Sequence[str]:
 
 
 @row("outer", "ger", source="torch.outer")
-def _outer(call: TorchCall) -> Sequence[str]:
+def _outer(call: TorchCall) -> Outputs:
     column = call.piece.reshape(call.tensor(), (call.shape()[0], 1))
-    return [call.add("Mul", column, call.tensor(1, "vec2"))]
+    return [column * call.tensor(1, "vec2")]
 
 
 @row("tensordot", source="torch.tensordot")
-def _tensordot(call: TorchCall) -> Sequence[str]:
+def _tensordot(call: TorchCall) -> Outputs:
     one, other, count = call.shape(0, "a"), call.shape(1, "b"), call.integer(2, "dims", 2)
     summed = other[:count]
     rows = call.piece.reshape(call.tensor(0, "a"), (-1, math.prod(summed)))
     columns = call.piece.reshape(call.tensor(1, "b"), (math.prod(summed), -1))
     made = (*one[: len(one) - count], *other[count:])
-    return [call.piece.reshape(call.add("MatMul", rows, columns), made)]
+    return [call.piece.reshape(rows @ columns, made)]
 
 
 @row("bilinear", source="torch.nn.functional.bilinear")
-def _bilinear(call: TorchCall) -> Sequence[str]:
+def _bilinear(call: TorchCall) -> Outputs:
     operands = (call.tensor(0, "input1"), call.tensor(2, "weight"), call.tensor(1, "input2"))
     letters = "zyxwvuts"[: len(call.shape(0, "input1")) - 1]
     equation = f"{letters}i,oij,{letters}j->{letters}o"
     result, bias = call.add("Einsum", *operands, equation=equation), call.find(3, "bias")
-    return [result if bias is None else call.add("Add", result, bias)]
+    return [result if bias is None else (result + bias)]
 
 
 @row("cross", "linalg_cross", source="torch.cross")
-def _cross(call: TorchCall) -> Sequence[str]:
+def _cross(call: TorchCall) -> Outputs:
     of_three = call.shape().index(3) if call.type == "cross" else -1
     axis = call.axis(2, "dim", of_three)
     one, other = call.tensor(), call.tensor(1, "other")
@@ -102,16 +102,16 @@ def _cross(call: TorchCall) -> Sequence[str]:
         [call.add("Gather", name, np.array(order), axis=axis) for order in ((1, 2, 0), (2, 0, 1))]
         for name in (one, other)
     )
-    return [call.add("Sub", call.add("Mul", a, d), call.add("Mul", b, c))]
+    return [a * d - b * c]
 
 
 @row("embedding", source="torch.nn.functional.embedding")
-def _embedding(call: TorchCall) -> Sequence[str]:
+def _embedding(call: TorchCall) -> Outputs:
     return [call.add("Gather", call.tensor(1, "weight"), call.tensor(), axis=0)]
 
 
 @row("Embedding", source="torch.nn.Embedding")
-def _embedding_module(call: TorchCall) -> Sequence[str]:
+def _embedding_module(call: TorchCall) -> Outputs:
     return [call.add("Gather", call.tensor("parameters.weight", ""), call.tensor(), axis=0)]
 
 
@@ -138,11 +138,11 @@ class Attention:
         shape = call.shape(0, "query")
         self.rank = len(shape)
         self.scale = call.number(6, "scale", 1.0 / math.sqrt(shape[-1]))
-        scores = call.add("MatMul", self.query, self.turned(self.key))
-        scores = call.add("Mul", scores, call.constant(self.scale))
+        scores = self.query @ self.turned(self.key)
+        scores = scores * self.scale
         self.weights = self.rounded(call.add("Softmax", self._masked(scores), axis=-1))
 
-    def rounded(self, name: str) -> str:
+    def rounded(self, name: Expr) -> Expr:
         """*name* as a kernel holds it between its two products, if it is to round there."""
         inside = self.call.piece.op.attrs.get(INSIDE)
         if inside is None:
@@ -150,7 +150,7 @@ class Attention:
         narrow = self.call.add("Cast", name, to=_NARROW[str(inside)])
         return self.call.piece.cast(narrow, self.call.working)
 
-    def turned(self, name: str) -> str:
+    def turned(self, name: Expr) -> Expr:
         """A matrix with its last two axes exchanged."""
         order = (*range(self.rank - 2), self.rank - 1, self.rank - 2)
         return self.call.piece.transpose(name, *order)
@@ -161,7 +161,7 @@ class Attention:
             return 1
         return heads[0][-3] // max(heads[1][-3], 1)
 
-    def _repeated(self, name: str, shape: tuple[int, ...]) -> str:
+    def _repeated(self, name: Expr, shape: tuple[int, ...]) -> Expr:
         """Each head of keys and values as often as queries share it."""
         if self.groups == 1:
             return name
@@ -171,14 +171,14 @@ class Attention:
         tiled = self.call.add("Tile", spread, self.call.piece.ints(*tiles))
         return self.call.piece.reshape(tiled, (*lead, heads * self.groups, length, width))
 
-    def _masked(self, scores: str) -> str:
+    def _masked(self, scores: Expr) -> Expr:
         call = self.call
         shift = int(str(call.piece.op.attrs.get(SHIFT, 0)))
         columns = call.shape(1, "key")[-2]
         if call.flag(5, "is_causal"):
             rows = call.shape(0, "query")[-2]
             allowed = np.tril(np.ones((rows, columns), np.bool_), shift)
-            return call.add("Where", call.piece.const(allowed), scores, call.constant(-np.inf))
+            return call.add("Where", call.piece.const(allowed), scores, -np.inf)
         mask = call.find(3, "attn_mask")
         if mask is None:
             return scores
@@ -186,22 +186,21 @@ class Attention:
             moved = np.clip(np.arange(columns) - shift, 0, columns - 1)
             mask = call.add("Gather", mask, call.piece.ints(*moved.tolist()), axis=-1)
         if call.dtype(3, "attn_mask").kind == "b":
-            return call.add("Where", mask, scores, call.constant(-np.inf))
-        return call.add("Add", scores, mask)
+            return call.add("Where", mask, scores, -np.inf)
+        return scores + mask
 
 
 @row("scaled_dot_product_attention", source="torch.nn.functional.scaled_dot_product_attention")
-def _attention(call: TorchCall) -> Sequence[str]:
+def _attention(call: TorchCall) -> Outputs:
     result = Attention(call)
-    return [call.add("MatMul", result.weights, result.value)]
+    return [result.weights @ result.value]
 
 
 @row("npu_rotary_mul", source="torch_npu.npu_rotary_mul")
-def _rotary(call: TorchCall) -> Sequence[str]:
+def _rotary(call: TorchCall) -> Outputs:
     if call.word(3, "rotary_mode", "half") != "half":
         raise call.refused("turns neighbours")
     value = call.tensor()
     low, high = call.piece.add_many("Split", 2, value, axis=-1, num_outputs=2)
-    turned = call.add("Concat", call.add("Neg", high), low, axis=-1)
-    straight = call.add("Mul", value, call.tensor(1, "r1"))
-    return [call.add("Add", straight, call.add("Mul", turned, call.tensor(2, "r2")))]
+    turned = call.add("Concat", -high, low, axis=-1)
+    return [value * call.tensor(1, "r1") + turned * call.tensor(2, "r2")]

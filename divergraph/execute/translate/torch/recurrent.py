@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from divergraph.execute.translate.piece import Expr, Outputs
 from divergraph.execute.translate.torch.call import TorchCall, row
 
 
@@ -30,7 +31,7 @@ _CELLS: Mapping[str, _Cell] = {
 
 
 @row(*_CELLS, source="torch.nn.LSTM")
-def _recurrent(call: TorchCall) -> Sequence[str]:
+def _recurrent(call: TorchCall) -> Outputs:
     """``lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
     batch_first)``: a node for each layer, whose directions are joined in their last axis."""
     cell = _CELLS[call.type]
@@ -49,7 +50,7 @@ def _recurrent(call: TorchCall) -> Sequence[str]:
         value = call.piece.transpose(value, 1, 0, 2)
     begins = call.tensors(1, "hx") if cell.states > 1 else [call.tensor(1, "hx")]
     starts = [_layers_of(call, name, layers) for name in begins]
-    ends: list[list[str]] = [[] for _ in range(cell.states)]
+    ends: list[list[Expr]] = [[] for _ in range(cell.states)]
     for layer in range(layers):
         first = several * directions * layer
         weights = params[first : first + several * directions]
@@ -62,7 +63,7 @@ def _recurrent(call: TorchCall) -> Sequence[str]:
     return [value, *(call.add("Concat", *all_of, axis=0) for all_of in ends)]
 
 
-def _layers_of(call: TorchCall, name: str, layers: int) -> list[str]:
+def _layers_of(call: TorchCall, name: Expr, layers: int) -> list[Expr]:
     """The states of each layer, of all its directions."""
     if layers == 1:
         return [name]
@@ -72,11 +73,11 @@ def _layers_of(call: TorchCall, name: str, layers: int) -> list[str]:
 def _layer(
     call: TorchCall,
     cell: _Cell,
-    value: str,
-    weights: Sequence[str],
-    begin: Sequence[str],
+    value: Expr,
+    weights: Sequence[Expr],
+    begin: Sequence[Expr],
     directions: int,
-) -> list[str]:
+) -> list[Expr]:
     several = len(weights) // directions
     by_kind = [
         [_in_order(call, cell, weights[number + several * at]) for at in range(directions)]
@@ -102,7 +103,7 @@ def _layer(
     return [flat, *states]
 
 
-def _in_order(call: TorchCall, cell: _Cell, name: str) -> str:
+def _in_order(call: TorchCall, cell: _Cell, name: Expr) -> Expr:
     """A weight or bias with its gates in the order of ONNX."""
     count = len(cell.order)
     if count == 1:

@@ -42,7 +42,7 @@ def with_torch(rows: OpRows, ops: Sequence[Op]) -> OpRows:
     return OpRows(rows.framework, entries)
 
 
-def _refuse(piece: Any) -> Sequence[str]:
+def _refuse(piece: Any) -> Any:
     raise NotTranslatedError(f"{piece.op.type} is run by PyTorch")
 
 

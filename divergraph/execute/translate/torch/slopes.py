@@ -1,4 +1,4 @@
-"""The slopes of ONNX nodes of one input, element by element."""
+"""The slopes of ONNX nodes of one input, element by element: of that (x) and of the output (y)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from divergraph.execute.translate.formulas import square, where
+from divergraph.execute.translate.piece import Expr
+
 if TYPE_CHECKING:
     from onnx import NodeProto
 
-    from divergraph.execute.translate.torch.reverse import Reverse
-
-Slope: TypeAlias = "Callable[[Reverse, NodeProto, str, str], str]"
-"""The derivative of a node of one input, of that and of the output."""
+Slope: TypeAlias = "Callable[[Expr, Expr, Callable[..., Any]], Expr]"
+"""The derivative of a node, given its attributes by name and default."""
 
 
 def attribute(node: NodeProto, name: str, default: Any) -> Any:
@@ -23,129 +24,71 @@ def attribute(node: NodeProto, name: str, default: Any) -> Any:
     return result[0] if result else default
 
 
-def _less_square(back: Reverse, _node: NodeProto, x: str, y: str) -> str:
-    return back.add("Sub", back.number(1.0, x), back.add("Mul", y, y))
+def typed(truth: Expr, like: Expr) -> Expr:
+    """1 where it is true, 0 elsewhere, in the type of *like*."""
+    return truth.cast(like.dtype)
 
 
-def _sigmoid(back: Reverse, _node: NodeProto, x: str, y: str) -> str:
-    return back.add("Mul", y, back.add("Sub", back.number(1.0, x), y))
+def _between(x: Expr, low: float, high: float) -> Expr:
+    return typed(x > low, x) * typed(x < high, x)
 
 
-def _more_square(back: Reverse, x: str, y: str) -> str:
-    return back.add("Add", back.number(1.0, x), back.add("Mul", y, y))
-
-
-def _asin(back: Reverse, node: NodeProto, x: str, _y: str) -> str:
-    return _root_under(back, _less_square(back, node, x, x))
-
-
-def _root_under(back: Reverse, square: str) -> str:
-    """1 over the root of *square*."""
-    return back.add("Reciprocal", back.add("Sqrt", square))
-
-
-def _above(back: Reverse, x: str, limit: float, kind: str = "Greater") -> str:
-    return back.typed(back.add(kind, x, back.number(limit, x)), x)
-
-
-def _between(back: Reverse, x: str, low: float, high: float) -> str:
-    return back.add("Mul", _above(back, x, low), _above(back, x, high, "Less"))
-
-
-def _bent(back: Reverse, x: str, below: str) -> str:
+def _bent(x: Expr, below: Expr) -> Expr:
     """1 above 0, *below* elsewhere."""
-    above = back.add("Greater", x, back.number(0.0, x))
-    return back.add("Where", above, back.number(1.0, x), below)
+    return where(x > 0.0, 1.0, below)
 
 
-def _elu(back: Reverse, node: NodeProto, x: str, _y: str) -> str:
-    alpha = back.number(attribute(node, "alpha", 1.0), x)
-    return _bent(back, x, back.add("Mul", alpha, back.add("Exp", x)))
+def _constant(value: float, like: Expr) -> Expr:
+    return like.piece.const(like.dtype.type(value))
 
 
-def _leaky(back: Reverse, node: NodeProto, x: str, _y: str) -> str:
-    return _bent(back, x, back.number(attribute(node, "alpha", 0.01), x))
+def _hard_swish(x: Expr) -> Expr:
+    return (x * (1 / 3) + 0.5) * _between(x, -3.0, 3.0) + typed(x >= 3.0, x)
 
 
-def _hard_sigmoid(back: Reverse, node: NodeProto, x: str, y: str) -> str:
-    alpha = back.number(attribute(node, "alpha", 0.2), x)
-    return back.add("Mul", alpha, _between(back, y, 0.0, 1.0))
+def _mish(x: Expr) -> Expr:
+    bent = x.softplus().tanh()
+    return bent + x * x.sigmoid() * (1.0 - bent * bent)
 
 
-def _hard_swish(back: Reverse, _node: NodeProto, x: str, _y: str) -> str:
-    rise = back.add("Mul", x, back.number(1 / 3, x))
-    rise = back.add("Add", rise, back.number(0.5, x))
-    inside = back.add("Mul", rise, _between(back, x, -3.0, 3.0))
-    return back.add("Add", inside, _above(back, x, 3.0, "GreaterOrEqual"))
-
-
-def _mish(back: Reverse, _node: NodeProto, x: str, _y: str) -> str:
-    bent = back.add("Tanh", back.add("Softplus", x))
-    rest = back.add("Mul", back.add("Mul", x, back.add("Sigmoid", x)), _less_square(
-        back, _node, x, bent))  # fmt: skip
-    return back.add("Add", bent, rest)
-
-
-def _gelu(back: Reverse, node: NodeProto, x: str, _y: str) -> str:
-    half, one = back.number(0.5, x), back.number(1.0, x)
-    square = back.add("Mul", x, x)
-    if attribute(node, "approximate", b"none") == b"tanh":
+def _gelu(x: Expr, approximate: bytes) -> Expr:
+    if approximate == b"tanh":
         factor, cubic = math.sqrt(2.0 / math.pi), 0.044715
-        inner = back.add("Add", one, back.add("Mul", back.number(cubic, x), square))
-        inner = back.add("Mul", back.number(factor, x), back.add("Mul", x, inner))
-        bent = back.add("Tanh", inner)
-        rise = back.add("Add", one, back.add("Mul", back.number(3 * cubic, x), square))
-        rise = back.add("Mul", back.number(factor, x), rise)
-        slope = back.add("Mul", _less_square(back, node, x, bent), rise)
-        both = back.add("Add", back.add("Add", one, bent), back.add("Mul", x, slope))
-        return back.add("Mul", half, both)
-    share = back.add("Erf", back.add("Mul", x, back.number(math.sqrt(0.5), x)))
-    share = back.add("Mul", half, back.add("Add", one, share))
-    density = back.add("Exp", back.add("Mul", back.number(-0.5, x), square))
-    density = back.add("Mul", density, back.number(1.0 / math.sqrt(2 * math.pi), x))
-    return back.add("Add", share, back.add("Mul", x, density))
-
-
-def _erf(back: Reverse, _node: NodeProto, x: str, _y: str) -> str:
-    density = back.add("Exp", back.add("Neg", back.add("Mul", x, x)))
-    return back.add("Mul", density, back.number(2.0 / math.sqrt(math.pi), x))
-
-
-def _softsign(back: Reverse, _node: NodeProto, x: str, _y: str) -> str:
-    size = back.add("Add", back.number(1.0, x), back.add("Abs", x))
-    return back.add("Reciprocal", back.add("Mul", size, size))
+        bent = (factor * (x * (1.0 + cubic * (x * x)))).tanh()
+        slope = (1.0 - bent * bent) * (factor * (1.0 + 3 * cubic * (x * x)))
+        return 0.5 * (1.0 + bent + x * slope)
+    share = 0.5 * (1.0 + (x * math.sqrt(0.5)).erf())
+    return share + x * ((-0.5 * (x * x)).exp() * (1.0 / math.sqrt(2 * math.pi)))
 
 
 SLOPES: Mapping[str, Slope] = {
-    "Neg": lambda back, _node, x, _y: back.number(-1.0, x),
-    "Exp": lambda _back, _node, _x, y: y,
-    "Log": lambda back, _node, x, _y: back.add("Reciprocal", x),
-    "Sqrt": lambda back, _node, x, y: back.add("Div", back.number(0.5, x), y),
-    "Reciprocal": lambda back, _node, _x, y: back.add("Neg", back.add("Mul", y, y)),
-    "Sin": lambda back, _node, x, _y: back.add("Cos", x),
-    "Cos": lambda back, _node, x, _y: back.add("Neg", back.add("Sin", x)),
-    "Tan": lambda back, _node, x, y: _more_square(back, x, y),
-    "Sinh": lambda back, _node, x, _y: back.add("Cosh", x),
-    "Cosh": lambda back, _node, x, _y: back.add("Sinh", x),
-    "Asin": _asin,
-    "Acos": lambda back, node, x, y: back.add("Neg", _asin(back, node, x, y)),
-    "Atan": lambda back, _node, x, _y: back.add("Reciprocal", _more_square(back, x, x)),
-    "Asinh": lambda back, _node, x, _y: _root_under(back, _more_square(back, x, x)),
-    "Acosh": lambda back, _node, x, _y: _root_under(
-        back, back.add("Sub", back.add("Mul", x, x), back.number(1.0, x))
-    ),
-    "Atanh": lambda back, node, x, _y: back.add("Reciprocal", _less_square(back, node, x, x)),
-    "Tanh": _less_square,
-    "Sigmoid": _sigmoid,
-    "Erf": _erf,
-    "Abs": lambda back, _node, x, _y: back.add("Sign", x),
-    "Relu": lambda back, _node, x, _y: _above(back, x, 0.0),
-    "Softplus": lambda back, _node, x, _y: back.add("Sigmoid", x),
-    "Softsign": _softsign,
-    "Mish": _mish,
-    "Gelu": _gelu,
-    "HardSwish": _hard_swish,
-    "HardSigmoid": _hard_sigmoid,
-    "Elu": _elu,
-    "LeakyRelu": _leaky,
+    "Neg": lambda x, _y, _attr: _constant(-1.0, x),
+    "Exp": lambda _x, y, _attr: y,
+    "Log": lambda x, _y, _attr: x.reciprocal(),
+    "Sqrt": lambda _x, y, _attr: 0.5 / y,
+    "Reciprocal": lambda _x, y, _attr: -(y * y),
+    "Sin": lambda x, _y, _attr: x.cos(),
+    "Cos": lambda x, _y, _attr: -x.sin(),
+    "Tan": lambda _x, y, _attr: 1.0 + y * y,
+    "Sinh": lambda x, _y, _attr: x.cosh(),
+    "Cosh": lambda x, _y, _attr: x.sinh(),
+    "Asin": lambda x, _y, _attr: (1.0 - x * x).sqrt().reciprocal(),
+    "Acos": lambda x, _y, _attr: -(1.0 - x * x).sqrt().reciprocal(),
+    "Atan": lambda x, _y, _attr: (1.0 + x * x).reciprocal(),
+    "Asinh": lambda x, _y, _attr: (1.0 + x * x).sqrt().reciprocal(),
+    "Acosh": lambda x, _y, _attr: (x * x - 1.0).sqrt().reciprocal(),
+    "Atanh": lambda x, _y, _attr: (1.0 - x * x).reciprocal(),
+    "Tanh": lambda _x, y, _attr: 1.0 - y * y,
+    "Sigmoid": lambda _x, y, _attr: y * (1.0 - y),
+    "Erf": lambda x, _y, _attr: (-(x * x)).exp() * (2.0 / math.sqrt(math.pi)),
+    "Abs": lambda x, _y, _attr: x.sign(),
+    "Relu": lambda x, _y, _attr: typed(x > 0.0, x),
+    "Softplus": lambda x, _y, _attr: x.sigmoid(),
+    "Softsign": lambda x, _y, _attr: square(1.0 + abs(x)).reciprocal(),
+    "Mish": lambda x, _y, _attr: _mish(x),
+    "Gelu": lambda x, _y, attr: _gelu(x, attr("approximate", b"none")),
+    "HardSwish": lambda x, _y, _attr: _hard_swish(x),
+    "HardSigmoid": lambda _x, y, attr: attr("alpha", 0.2) * _between(y, 0.0, 1.0),
+    "Elu": lambda x, _y, attr: _bent(x, attr("alpha", 1.0) * x.exp()),
+    "LeakyRelu": lambda x, _y, attr: _bent(x, _constant(attr("alpha", 0.01), x)),
 }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from divergraph.execute.translate.piece import Expr, Outputs
 from divergraph.execute.translate.torch.call import TorchCall, row
 
 BEGIN = 2
@@ -26,12 +27,12 @@ def need_batch(call: TorchCall, axes: int) -> None:
 
 
 @row("conv1d", "conv2d", "conv3d", source="torch.nn.functional.conv2d")
-def _conv(call: TorchCall) -> Sequence[str]:
+def _conv(call: TorchCall) -> Outputs:
     need_batch(call, int(call.type[4]))
     return [_convolved(call, call.integer(6, "groups", 1), call.integers(5, "dilation", (1,)))]
 
 
-def _convolved(call: TorchCall, groups: int, dilation: Sequence[int]) -> str:
+def _convolved(call: TorchCall, groups: int, dilation: Sequence[int]) -> Expr:
     word, dilations = call.argument(4, "padding"), along_axes(call, dilation)
     if word == "same":  # the odd one goes behind
         kernel = call.shape(1, "weight")[BEGIN:]
@@ -52,7 +53,7 @@ def _convolved(call: TorchCall, groups: int, dilation: Sequence[int]) -> str:
 
 
 @row("convolution", source="aten::convolution")
-def _any_convolution(call: TorchCall) -> Sequence[str]:
+def _any_convolution(call: TorchCall) -> Outputs:
     dilation, groups = call.integers(5, "dilation", (1,)), call.integer(8, "groups", 1)
     if not call.flag(6, "transposed"):
         return [_convolved(call, groups, dilation)]
@@ -61,7 +62,7 @@ def _any_convolution(call: TorchCall) -> Sequence[str]:
 
 @row("conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
      source="torch.nn.functional.conv_transpose2d")  # fmt: skip
-def _conv_transpose(call: TorchCall) -> Sequence[str]:
+def _conv_transpose(call: TorchCall) -> Outputs:
     need_batch(call, int(call.type[len("conv_transpose")]))
     padding, groups = call.integers(5, "output_padding", (0,)), call.integer(6, "groups", 1)
     return [_transposed(call, padding, groups, call.integers(7, "dilation", (1,)))]
@@ -69,7 +70,7 @@ def _conv_transpose(call: TorchCall) -> Sequence[str]:
 
 def _transposed(
     call: TorchCall, padding: Sequence[int], groups: int, dilation: Sequence[int]
-) -> str:
+) -> Expr:
     return call.piece.add(
         "ConvTranspose",
         call.tensor(),
@@ -94,20 +95,20 @@ def _window(call: TorchCall) -> dict[str, Any]:
 
 
 @row("max_pool1d", "max_pool2d", "max_pool3d", source="torch.nn.functional.max_pool2d")
-def _max_pool(call: TorchCall) -> Sequence[str]:
+def _max_pool(call: TorchCall) -> Outputs:
     need_batch(call, int(call.type[-2]))
     dilations = along_axes(call, call.integers(4, "dilation", (1,)))
     ceil_mode = int(call.flag(5, "ceil_mode"))
     return _largest(call, **_window(call), dilations=dilations, ceil_mode=ceil_mode)
 
 
-def _largest(call: TorchCall, **window: Any) -> Sequence[str]:
+def _largest(call: TorchCall, **window: Any) -> Outputs:
     """The largest of each window; its places are asked for as the way back needs them."""
     return call.piece.add_many("MaxPool", 2, call.tensor(), **window)[:1]
 
 
 @row("avg_pool1d", "avg_pool2d", "avg_pool3d", source="torch.nn.functional.avg_pool2d")
-def _average_pool(call: TorchCall) -> Sequence[str]:
+def _average_pool(call: TorchCall) -> Outputs:
     need_batch(call, int(call.type[-2]))
     if call.argument(6, "divisor_override") is not None:
         raise call.refused("divides by another number")
@@ -125,7 +126,7 @@ def _average_pool(call: TorchCall) -> Sequence[str]:
 @row(*(f"adaptive_{kind}_pool{axes}d" for kind in ("avg", "max") for axes in (1, 2)),
      *(f"Adaptive{kind}Pool{axes}d" for kind in ("Avg", "Max") for axes in (1, 2)),
      source="torch.nn.functional.adaptive_avg_pool2d")  # fmt: skip
-def _adaptive_pool(call: TorchCall) -> Sequence[str]:
+def _adaptive_pool(call: TorchCall) -> Outputs:
     axes = tuple(range(BEGIN, len(call.shape())))
     wanted = call.recorded_sizes()[BEGIN:]
     images = call.shape()[BEGIN:]
@@ -150,7 +151,7 @@ _RESIZED = {
 
 
 @row("interpolate", "upsample", "Upsample", *_RESIZED, source="torch.nn.functional.interpolate")
-def _interpolate(call: TorchCall) -> Sequence[str]:
+def _interpolate(call: TorchCall) -> Outputs:
     mode = _RESIZED.get(call.type) or call.word(3, "mode", "nearest")
     kinds = {"nearest": "nearest", "bilinear": "linear", "linear": "linear", "bicubic": "cubic"}
     if mode not in kinds or call.flag(6, "antialias"):
@@ -173,13 +174,13 @@ def _interpolate(call: TorchCall) -> Sequence[str]:
 
 
 @row("pixel_shuffle", "PixelShuffle", source="torch.nn.functional.pixel_shuffle")
-def _pixel_shuffle(call: TorchCall) -> Sequence[str]:
+def _pixel_shuffle(call: TorchCall) -> Outputs:
     factor = call.recorded_sizes()[-1] // max(call.shape()[-1], 1)
     return [call.add("DepthToSpace", call.tensor(), blocksize=factor, mode="CRD")]
 
 
 @row("unfold", source="torch.nn.functional.unfold")
-def _unfold(call: TorchCall) -> Sequence[str]:
+def _unfold(call: TorchCall) -> Outputs:
     outputs, rank = call.piece.op.outputs, len(call.shape())
     if outputs and outputs[0].shape is not None and len(outputs[0].shape) > rank:
         return [_framed(call)]
@@ -208,7 +209,7 @@ def _unfold(call: TorchCall) -> Sequence[str]:
     return [call.piece.reshape(joined, (batch, channels * height * width, -1))]
 
 
-def _framed(call: TorchCall) -> str:
+def _framed(call: TorchCall) -> Expr:
     """``Tensor.unfold``: overlapping stretches of one axis, which become the last axis."""
     axis = call.axis(1, "dimension")
     size, step = call.integer(2, "size"), call.integer(3, "step")
@@ -219,7 +220,7 @@ def _framed(call: TorchCall) -> str:
 
 
 @row("grid_sample", source="torch.nn.functional.grid_sample")
-def _grid_sample(call: TorchCall) -> Sequence[str]:
+def _grid_sample(call: TorchCall) -> Outputs:
     mode = call.word(2, "mode", "bilinear")
     kinds = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
     if mode not in kinds:
@@ -234,3 +235,63 @@ def _grid_sample(call: TorchCall) -> Sequence[str]:
             align_corners=int(call.flag(4, "align_corners")),
         )
     ]
+
+
+# Modules that slide a window, by themselves (level L0): a dump has what they read and made, but
+# not their settings. Those that shapes do not tell are the usual ones; golden's own output shows
+# whether they are the right ones.
+
+
+class _Sizes(NamedTuple):
+    """Along one axis: of the input, the output and the kernel."""
+
+    given: int
+    made: int
+    kernel: int
+
+
+def _axes(call: TorchCall, weight: Sequence[int]) -> Iterator[_Sizes]:
+    need_batch(call, int(call.type[-2]))
+    made = call.recorded_sizes()
+    if len(made) != len(call.shape()):
+        raise call.refused("makes another number of axes")
+    along = zip(call.shape()[BEGIN:], made[BEGIN:], weight[BEGIN:], strict=True)
+    yield from (_Sizes(*sizes) for sizes in along)
+
+
+@row("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
+     source="torch.nn.Conv2d, torch.nn.ConvTranspose2d")  # fmt: skip
+def _convolution(call: TorchCall) -> Outputs:
+    weight, is_transposed = call.shape("parameters.weight", ""), "Transpose" in call.type
+    strides, pads, output_pads = [], [], []
+    for given, made, kernel in _axes(call, weight):
+        large, small = (made, given) if is_transposed else (given, made)
+        strides.append(max(1, round(large / max(small, 1))))
+        beyond = (small - 1) * strides[-1] + kernel - large
+        pads.append(max(0, -(-beyond // 2)))
+        output_pads.append(max(0, 2 * pads[-1] - beyond))
+    # A weight has the channels of one group where a convolution reads, or a transposed one makes.
+    channels = call.recorded_sizes() if is_transposed else call.shape()
+    more: dict[str, Any] = {"output_padding": output_pads} if is_transposed else {}
+    return [
+        call.piece.add(
+            "ConvTranspose" if is_transposed else "Conv",
+            call.tensor(),
+            call.tensor("parameters.weight", ""),
+            call.parameter("bias"),
+            strides=strides,
+            pads=pads * 2,
+            group=max(1, channels[1] // weight[1]),
+            **more,
+        )
+    ]
+
+
+@row("MaxPool1d", "MaxPool2d", "MaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d",
+     source="torch.nn.MaxPool2d")  # fmt: skip
+def _pool(call: TorchCall) -> Outputs:
+    # Windows side by side, as most are.
+    steps = [max(1, given // max(made, 1)) for given, made, _ in _axes(call, call.shape())]
+    kind = "MaxPool" if call.type.startswith("Max") else "AveragePool"
+    outputs = 2 if kind == "MaxPool" else 1  # its way back needs the places of the largest
+    return call.piece.add_many(kind, outputs, call.tensor(), kernel_shape=steps, strides=steps)[:1]

@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
-from divergraph.execute.translate.piece import Piece
-from divergraph.execute.translate.tensorflow.element_types import numpy_type
-from divergraph.execute.translate.tensorflow.rows.table import ARRAY, MANIP, MATH, ROWS
+from divergraph.execute.translate.piece import Expr, Outputs, Piece
+from divergraph.execute.translate.tensorflow.rows.table import ARRAY, MANIP, MATH, ROWS, numpy_type
 
 
 @ROWS.row("Shape", "ShapeN", "VariableShape", source=ARRAY)
-def shape(p: Piece) -> Sequence[str]:
+def shape(p: Piece) -> Outputs:
     """The shape of each input."""
     kind = numpy_type(p.attr("out_type", "int32"))
     return [p.const(np.array(p.shape(at), kind)) for at in range(len(p))]
 
 
 @ROWS.row("Size", source=ARRAY)
-def size(p: Piece) -> Sequence[str]:
+def size(p: Piece) -> Outputs:
     """The number of elements."""
     kind = numpy_type(p.attr("out_type", "int32"))
     return [p.const(np.array(np.prod(p.shape(), dtype=np.int64), kind))]
 
 
 @ROWS.row("Rank", source=ARRAY)
-def rank(p: Piece) -> Sequence[str]:
+def rank(p: Piece) -> Outputs:
     """The number of axes."""
     return [p.const(np.array(p.rank(), np.int32))]
 
 
 @ROWS.row("Reshape", source=ARRAY)
-def reshape(p: Piece) -> Sequence[str]:
+def reshape(p: Piece) -> Outputs:
     """Another shape of as many elements; one -1 is what is left."""
     wanted = list(p.integers(1))
     if -1 in wanted:
@@ -45,7 +43,7 @@ def reshape(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("Squeeze", source=ARRAY)
-def squeeze(p: Piece) -> Sequence[str]:
+def squeeze(p: Piece) -> Outputs:
     """Without the axes of one element, or without those listed."""
     listed = tuple(p.attr("squeeze_dims", ()) or p.attr("axis", ()))
     dropped = {axis % p.rank() for axis in listed}
@@ -54,7 +52,7 @@ def squeeze(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("ExpandDims", source=ARRAY)
-def expand_dims(p: Piece) -> Sequence[str]:
+def expand_dims(p: Piece) -> Outputs:
     """With an axis of one element more."""
     (axis,) = p.integers(1)
     wanted = list(p.shape())
@@ -63,19 +61,19 @@ def expand_dims(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("Transpose", source=ARRAY)
-def transpose(p: Piece) -> Sequence[str]:
+def transpose(p: Piece) -> Outputs:
     """The axes in another order."""
     return [p.transpose(p.name(0), *p.integers(1))]
 
 
 @ROWS.row("InvertPermutation", source=ARRAY)
-def invert_permutation(p: Piece) -> Sequence[str]:
+def invert_permutation(p: Piece) -> Outputs:
     """The order that undoes an order."""
     return [p.const(np.argsort(p.value(0)).astype(p.dtype()))]
 
 
 @ROWS.row("Pack", source=ARRAY)
-def pack(p: Piece) -> Sequence[str]:
+def pack(p: Piece) -> Outputs:
     """The inputs side by side along a new axis."""
     axis = int(p.attr("axis", 0))
     rank = p.rank() + 1
@@ -84,7 +82,7 @@ def pack(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("Unpack", source=ARRAY)
-def unpack(p: Piece) -> Sequence[str]:
+def unpack(p: Piece) -> Outputs:
     """What lies side by side along an axis, each by itself."""
     axis = int(p.attr("axis", 0)) % p.rank()
     count = p.shape()[axis]
@@ -95,7 +93,7 @@ def unpack(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("ConcatV2", "Concat", source=ARRAY)
-def concat(p: Piece) -> Sequence[str]:
+def concat(p: Piece) -> Outputs:
     """The inputs one behind the other along an axis."""
     places = list(range(len(p)))
     at = places.pop(-1 if p.op.type == "ConcatV2" else 0)
@@ -106,7 +104,7 @@ def concat(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("ConcatOffset", source=ARRAY)
-def concat_offset(p: Piece) -> Sequence[str]:
+def concat_offset(p: Piece) -> Outputs:
     """Where each of some shapes begins if they are put one behind the other."""
     (axis,) = p.integers(0)
     shapes = [p.value(at) for at in range(1, len(p))]
@@ -120,7 +118,7 @@ def concat_offset(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("Split", source=ARRAY)
-def split(p: Piece) -> Sequence[str]:
+def split(p: Piece) -> Outputs:
     """Equal parts along an axis."""
     count = int(p.attr("num_split"))
     (axis,) = p.integers(0)
@@ -129,7 +127,7 @@ def split(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("SplitV", source=ARRAY)
-def split_v(p: Piece) -> Sequence[str]:
+def split_v(p: Piece) -> Outputs:
     """Parts of the sizes given along an axis; one -1 is what is left."""
     sizes, (axis,) = list(p.integers(1)), p.integers(2)
     if -1 in sizes:
@@ -138,7 +136,7 @@ def split_v(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("Slice", source=ARRAY)
-def slice_(p: Piece) -> Sequence[str]:
+def slice_(p: Piece) -> Outputs:
     """A block from a place on, of a size; -1 is all that is left."""
     begin, sizes = p.integers(1), p.integers(2)
     ends = [
@@ -149,32 +147,32 @@ def slice_(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("Tile", source=ARRAY)
-def tile(p: Piece) -> Sequence[str]:
+def tile(p: Piece) -> Outputs:
     """The input so often along each axis."""
     return [p.add("Tile", p.name(0), p.ints(*p.integers(1)))]
 
 
 @ROWS.row("Fill", source=ARRAY)
-def fill(p: Piece) -> Sequence[str]:
+def fill(p: Piece) -> Outputs:
     """One value in a whole shape."""
     return [p.add("Expand", p.name(1), p.ints(*p.integers(0)))]
 
 
 @ROWS.row("BroadcastTo", source=ARRAY)
-def broadcast_to(p: Piece) -> Sequence[str]:
+def broadcast_to(p: Piece) -> Outputs:
     """The input as often as makes a shape."""
     return [p.add("Expand", p.name(0), p.ints(*p.integers(1)))]
 
 
 @ROWS.row("BroadcastArgs", source=ARRAY)
-def broadcast_args(p: Piece) -> Sequence[str]:
+def broadcast_args(p: Piece) -> Outputs:
     """The shape that two shapes have together."""
     shapes = np.broadcast_shapes(p.integers(0), p.integers(1))
     return [p.const(np.array(shapes, p.dtype()))]
 
 
 @ROWS.row("BroadcastGradientArgs", source=ARRAY)
-def broadcast_gradient_args(p: Piece) -> Sequence[str]:
+def broadcast_gradient_args(p: Piece) -> Outputs:
     """The axes along which the gradients of two operands are summed: those they were repeated
     along, those of one element on both sides among them."""
     one, right = p.integers(0), p.integers(1)
@@ -194,14 +192,14 @@ def broadcast_gradient_args(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("Range", source=MATH)
-def range_(p: Piece) -> Sequence[str]:
+def range_(p: Piece) -> Outputs:
     """Numbers from one up to another, so far apart."""
     start, limit, delta = (p.value(at).item() for at in range(3))
     return [p.const(np.arange(start, limit, delta, dtype=p.dtype()))]
 
 
 @ROWS.row("LinSpace", source=MATH)
-def lin_space(p: Piece) -> Sequence[str]:
+def lin_space(p: Piece) -> Outputs:
     """So many numbers from one to another, equally far apart."""
     first, last, (count,) = p.value(0).item(), p.value(1).item(), p.integers(2)
     step = (last - first) / (count - 1) if count > 1 else 0.0
@@ -211,7 +209,7 @@ def lin_space(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("Pad", "PadV2", "MirrorPad", source=ARRAY)
-def pad(p: Piece) -> Sequence[str]:
+def pad(p: Piece) -> Outputs:
     """More elements before and behind along each axis: zeros, a value, or mirrored ones."""
     widths = np.array(p.value(1), np.int64).reshape(-1, 2)
     before_and_behind = p.const(np.concatenate([widths[:, 0], widths[:, 1]]))
@@ -223,7 +221,7 @@ def pad(p: Piece) -> Sequence[str]:
     return [p.add("Pad", p.name(0), before_and_behind, value, mode="constant")]
 
 
-def _symmetric(p: Piece, widths: np.ndarray) -> str:
+def _symmetric(p: Piece, widths: np.ndarray) -> Expr:
     """Mirrored with the edge itself, which ONNX has no mode for: gathered axis by axis."""
     padded = p.name(0)
     for axis, (before, after) in enumerate(widths):
@@ -235,7 +233,7 @@ def _symmetric(p: Piece, widths: np.ndarray) -> str:
 
 
 @ROWS.row("MirrorPadGrad", source=ARRAY)
-def mirror_pad_grad(p: Piece) -> Sequence[str]:
+def mirror_pad_grad(p: Piece) -> Outputs:
     """What padding had mirrored, added to what it was mirrored from."""
     widths = np.array(p.value(1), np.int64).reshape(-1, 2)
     shape = [size - int(width.sum()) for size, width in zip(p.shape(0), widths, strict=True)]
@@ -251,18 +249,17 @@ def mirror_pad_grad(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("Roll", source=MANIP)
-def roll(p: Piece) -> Sequence[str]:
+def roll(p: Piece) -> Outputs:
     """The elements moved along some axes, those at the end to the front."""
     rolled = p.name(0)
     for step, axis in zip(p.integers(1), p.integers(2), strict=True):
-        size = p.shape(0)[axis]
-        places = np.roll(np.arange(size, dtype=np.int64), step)
+        places = np.roll(np.arange(p.shape(0)[axis], dtype=np.int64), step)
         rolled = p.add("Gather", rolled, p.const(places), axis=axis)
     return [rolled]
 
 
 @ROWS.row("ReverseSequence", source=ARRAY)
-def reverse_sequence(p: Piece) -> Sequence[str]:
+def reverse_sequence(p: Piece) -> Outputs:
     """So many first elements of each entry of the batch from the last to the first."""
     along, batch = int(p.attr("seq_dim")) % p.rank(0), int(p.attr("batch_dim", 0)) % p.rank(0)
     order = [along, batch, *(at for at in range(p.rank(0)) if at not in (along, batch))]
@@ -272,13 +269,13 @@ def reverse_sequence(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("Empty", source=ARRAY)
-def empty(p: Piece) -> Sequence[str]:
+def empty(p: Piece) -> Outputs:
     """Room for a tensor: zeros."""
     return [p.const(np.zeros(p.integers(0), numpy_type(p.attr("dtype"))))]
 
 
 @ROWS.row("Cumprod", source=MATH)
-def cumulative_product(p: Piece) -> Sequence[str]:
+def cumulative_product(p: Piece) -> Outputs:
     """Products of all elements up to each one."""
     axis = p.integers(1)[0] % p.rank(0)
     count = p.shape(0)[axis]
@@ -290,7 +287,7 @@ def cumulative_product(p: Piece) -> Sequence[str]:
     shape = [1 if at == axis else size for at, size in enumerate(p.shape(0))]
     products = [p.const(np.ones(shape, p.dtype(0)))]
     for part in parts:
-        products.append(p.add("Mul", products[-1], part))
+        products.append(products[-1] * part)
     products = products[:-1] if p.attr("exclusive", False) else products[1:]
     if p.attr("reverse", False):
         products.reverse()
@@ -298,7 +295,7 @@ def cumulative_product(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("ReverseV2", "Reverse", source=ARRAY)
-def reverse(p: Piece) -> Sequence[str]:
+def reverse(p: Piece) -> Outputs:
     """The elements along some axes from the last to the first."""
     if p.op.type == "Reverse":
         axes = [axis for axis, turned in enumerate(p.value(1)) if turned]
@@ -312,7 +309,7 @@ def reverse(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("SpaceToDepth", "DepthToSpace", source=ARRAY)
-def space_and_depth(p: Piece) -> Sequence[str]:
+def space_and_depth(p: Piece) -> Outputs:
     """Blocks of pixels as channels, or back."""
     if p.attr("data_format", "NHWC") != "NHWC":
         raise NotTranslatedError(f"{p.op.type} of {p.attr('data_format')}")
@@ -329,7 +326,7 @@ def space_and_depth(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("SpaceToBatchND", source=ARRAY)
-def space_to_batch(p: Piece) -> Sequence[str]:
+def space_to_batch(p: Piece) -> Outputs:
     """Padded, and blocks of each axis as more of the batch."""
     blocks = p.integers(1)
     pads = np.zeros((p.rank(), 2), np.int64)
@@ -350,7 +347,7 @@ def space_to_batch(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("BatchToSpaceND", source=ARRAY)
-def batch_to_space(p: Piece) -> Sequence[str]:
+def batch_to_space(p: Piece) -> Outputs:
     """The batch as blocks of each axis, cut at the edges."""
     blocks, crops = p.integers(1), np.array(p.value(2), np.int64)
     count = len(blocks)

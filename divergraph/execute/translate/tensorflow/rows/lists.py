@@ -9,12 +9,11 @@ import numpy as np
 
 from divergraph.execute.translate.contract import KnownTensor, NotTranslatedError
 from divergraph.execute.translate.lists import TensorList
-from divergraph.execute.translate.piece import Operand, Piece
-from divergraph.execute.translate.tensorflow.element_types import numpy_type
-from divergraph.execute.translate.tensorflow.rows.table import DATA_FLOW, LIST, ROWS
+from divergraph.execute.translate.piece import Expr, Operand, Outputs, Piece
+from divergraph.execute.translate.tensorflow.rows.table import DATA_FLOW, LIST, ROWS, numpy_type
 
 
-def _new(p: Piece, tensor_list: TensorList) -> str:
+def _new(p: Piece, tensor_list: TensorList) -> Expr:
     return p.const(np.array(p.lists.new(tensor_list), np.int64))
 
 
@@ -25,7 +24,7 @@ def _list(p: Piece, at: int = 0) -> TensorList:
         raise NotTranslatedError(f"{p.op.type} of a list that was not made") from error
 
 
-def _flow(p: Piece) -> str:
+def _flow(p: Piece) -> Expr:
     """What orders the ops of a TensorArray; its value says nothing."""
     return p.const(np.zeros((), np.float32))
 
@@ -55,24 +54,24 @@ def _unwritten_shape(tensor_list: TensorList, *shapes: tuple[int, ...] | None) -
     raise NotTranslatedError("an element that nobody wrote, of unknown shape")
 
 
-def _element(p: Piece, tensor_list: TensorList, at: int, *shapes: tuple[int, ...] | None) -> str:
+def _element(p: Piece, tensor_list: TensorList, at: int, *shapes: tuple[int, ...] | None) -> Expr:
     """The element at a place; zeros where nobody wrote one."""
     if not 0 <= at < len(tensor_list.elements):
         raise NotTranslatedError(f"{p.op.type} at {at} of {len(tensor_list.elements)} elements")
     name = tensor_list.elements[at]
     if name is not None:
-        return name
+        return p.tensor(name)
     like = (element for element in tensor_list.elements if element is not None)
     known_tensor = p.known_of(next(like, ""))
     shape = known_tensor.shape if known_tensor is not None else None
     return p.const(np.zeros(_unwritten_shape(tensor_list, *shapes, shape), tensor_list.dtype))
 
 
-def _elements(p: Piece, tensor_list: TensorList, *shapes: tuple[int, ...] | None) -> list[str]:
+def _elements(p: Piece, tensor_list: TensorList, *shapes: tuple[int, ...] | None) -> list[Expr]:
     return [_element(p, tensor_list, at, *shapes) for at in range(len(tensor_list.elements))]
 
 
-def _stacked(p: Piece, names: Sequence[str], tensor_list: TensorList, *shapes: object) -> str:
+def _stacked(p: Piece, names: Sequence[Expr], tensor_list: TensorList, *shapes: object) -> Expr:
     """Elements as one tensor, along a new first axis."""
     if not names:
         shape = (
@@ -83,7 +82,7 @@ def _stacked(p: Piece, names: Sequence[str], tensor_list: TensorList, *shapes: o
     return wide[0] if len(wide) == 1 else p.add("Concat", *wide, axis=0)
 
 
-def _joined(p: Piece, names: Sequence[str], tensor_list: TensorList) -> tuple[str, str]:
+def _joined(p: Piece, names: Sequence[Expr], tensor_list: TensorList) -> tuple[Expr, Expr]:
     """Elements one behind the other along their first axis, and how long each is."""
     if not names:
         rest = (tensor_list.shape or (0,))[1:]
@@ -101,7 +100,7 @@ def _slices_of(p: Piece, tensor: Operand, count: int) -> list[str | None]:
     ]
 
 
-def _cut(p: Piece, tensor: str, lengths: Sequence[int]) -> list[str | None]:
+def _cut(p: Piece, tensor: Expr, lengths: Sequence[int]) -> list[str | None]:
     """Parts of a tensor along its first axis."""
     ends = np.cumsum([0, *lengths])
     return [
@@ -111,7 +110,7 @@ def _cut(p: Piece, tensor: str, lengths: Sequence[int]) -> list[str | None]:
 
 
 @ROWS.row("TensorArrayV3", source=DATA_FLOW)
-def tensor_array(p: Piece) -> Sequence[str]:
+def tensor_array(p: Piece) -> Outputs:
     """A list of so many tensors."""
     tensor_list = TensorList(
         [None] * p.integers(0)[0],
@@ -122,7 +121,7 @@ def tensor_array(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("TensorArrayGradV3", source=DATA_FLOW)
-def tensor_array_gradient(p: Piece) -> Sequence[str]:
+def tensor_array_gradient(p: Piece) -> Outputs:
     """The list of the gradients of another one's elements, the same for each who asks."""
     tensor_list = _list(p)
     source = str(p.attr("source"))
@@ -144,25 +143,25 @@ def _write(p: Piece, tensor_list: TensorList, at: int, name: str) -> None:
     tensor_list.elements.extend([None] * (at + 1 - len(tensor_list.elements)))
     before = tensor_list.elements[at]
     if tensor_list.adds_up and before is not None:
-        name = p.element(p.add("Add", before, name))
+        name = p.element(p.tensor(before) + p.tensor(name))
     tensor_list.elements[at] = name
 
 
 @ROWS.row("TensorArrayWriteV3", source=DATA_FLOW)
-def tensor_array_write(p: Piece) -> Sequence[str]:
+def tensor_array_write(p: Piece) -> Outputs:
     """Puts a tensor into a list; into one of gradients, adds it."""
-    _write(p, _list(p), p.integers(1)[0], p.name(2))
+    _write(p, _list(p), p.integers(1)[0], p.names[2])
     return [_flow(p)]
 
 
 @ROWS.row("TensorArrayReadV3", source=DATA_FLOW)
-def tensor_array_read(p: Piece) -> Sequence[str]:
+def tensor_array_read(p: Piece) -> Outputs:
     """The element at a place."""
     return [_element(p, _list(p), p.integers(1)[0])]
 
 
 @ROWS.row("TensorArrayGatherV3", source=DATA_FLOW)
-def tensor_array_gather(p: Piece) -> Sequence[str]:
+def tensor_array_gather(p: Piece) -> Outputs:
     """The elements that are listed as one tensor."""
     tensor_list, element_shape = _list(p), _sizes(p.op.attrs.get("element_shape"))
     names = [_element(p, tensor_list, at, element_shape) for at in p.integers(1)]
@@ -170,7 +169,7 @@ def tensor_array_gather(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("TensorArrayScatterV3", source=DATA_FLOW)
-def tensor_array_scatter(p: Piece) -> Sequence[str]:
+def tensor_array_scatter(p: Piece) -> Outputs:
     """Puts the slices of a tensor at the places that are listed."""
     tensor_list, places = _list(p), p.integers(1)
     for at, name in zip(places, _slices_of(p, p.name(2), len(places)), strict=True):
@@ -180,14 +179,14 @@ def tensor_array_scatter(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("TensorArrayConcatV3", source=DATA_FLOW)
-def tensor_array_concat(p: Piece) -> Sequence[str]:
+def tensor_array_concat(p: Piece) -> Outputs:
     """All elements one behind the other, and how long each is."""
     tensor_list = _list(p)
     return _joined(p, _elements(p, tensor_list), tensor_list)
 
 
 @ROWS.row("TensorArraySplitV3", source=DATA_FLOW)
-def tensor_array_split(p: Piece) -> Sequence[str]:
+def tensor_array_split(p: Piece) -> Outputs:
     """Puts parts of a tensor of such lengths."""
     tensor_list = _list(p)
     for at, name in enumerate(_cut(p, p.name(1), p.integers(2))):
@@ -197,68 +196,68 @@ def tensor_array_split(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("TensorArraySizeV3", "TensorListLength", source=DATA_FLOW)
-def list_length(p: Piece) -> Sequence[str]:
+def list_length(p: Piece) -> Outputs:
     """How many elements a list has."""
     return [p.const(np.array(len(_list(p).elements), np.int32))]
 
 
 @ROWS.row("TensorArrayCloseV3", "StackCloseV2", "StackClose", source=DATA_FLOW)
-def closes(_: Piece) -> Sequence[str]:
+def closes(_: Piece) -> Outputs:
     """Lets go of a list."""
     return []
 
 
 @ROWS.row("Stack", "StackV2", source=DATA_FLOW)
-def stack(p: Piece) -> Sequence[str]:
+def stack(p: Piece) -> Outputs:
     """An empty stack."""
     return [_new(p, TensorList([], np.dtype(np.float32)))]
 
 
 @ROWS.row("StackPush", "StackPushV2", source=DATA_FLOW)
-def stack_push(p: Piece) -> Sequence[str]:
+def stack_push(p: Piece) -> Outputs:
     """Puts a tensor on a stack, and hands it on."""
-    _list(p).elements.append(p.name(1))
+    _list(p).elements.append(p.names[1])
     return [p.name(1)]
 
 
 @ROWS.row("StackPop", "StackPopV2", source=DATA_FLOW)
-def stack_pop(p: Piece) -> Sequence[str]:
+def stack_pop(p: Piece) -> Outputs:
     """Takes the tensor that was put last."""
     tensor_list = _list(p)
     if not tensor_list.elements:
         raise NotTranslatedError("takes from a stack that nothing has filled")
-    return [str(tensor_list.elements.pop())]
+    return [p.tensor(str(tensor_list.elements.pop()))]
 
 
 @ROWS.row("TensorListReserve", source=LIST)
-def list_reserve(p: Piece) -> Sequence[str]:
+def list_reserve(p: Piece) -> Outputs:
     """A list of so many tensors that nobody wrote."""
     count, shape = p.integers(1)[0], _element_shape(p, 0)
     return [_new(p, TensorList([None] * count, numpy_type(p.attr("element_dtype")), shape))]
 
 
 @ROWS.row("EmptyTensorList", source=LIST)
-def empty_list(p: Piece) -> Sequence[str]:
+def empty_list(p: Piece) -> Outputs:
     """A list of no tensors."""
     return [_new(p, TensorList([], numpy_type(p.attr("element_dtype")), _element_shape(p, 0)))]
 
 
 @ROWS.row("TensorListFromTensor", source=LIST)
-def list_from_tensor(p: Piece) -> Sequence[str]:
+def list_from_tensor(p: Piece) -> Outputs:
     """The slices of a tensor."""
     count, *rest = p.shape(0)
     return [_new(p, TensorList(_slices_of(p, p.name(0), count), p.dtype(0), tuple(rest)))]
 
 
 @ROWS.row("TensorListStack", source=LIST)
-def list_stack(p: Piece) -> Sequence[str]:
+def list_stack(p: Piece) -> Outputs:
     """All elements as one tensor."""
     tensor_list, element_shape = _list(p), _element_shape(p, 1)
     return [_stacked(p, _elements(p, tensor_list, element_shape), tensor_list, element_shape)]
 
 
 @ROWS.row("TensorListGather", source=LIST)
-def list_gather(p: Piece) -> Sequence[str]:
+def list_gather(p: Piece) -> Outputs:
     """The elements that are listed as one tensor."""
     tensor_list, element_shape = _list(p), _element_shape(p, 2)
     return [
@@ -272,7 +271,7 @@ def list_gather(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("TensorListConcat", "TensorListConcatV2", source=LIST)
-def list_concat(p: Piece) -> Sequence[str]:
+def list_concat(p: Piece) -> Outputs:
     """All elements one behind the other, and how long each is."""
     tensor_list = _list(p)
     element_shape = _element_shape(p, 1) if p.has(1) else _sizes(p.op.attrs.get("element_shape"))
@@ -280,34 +279,34 @@ def list_concat(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("TensorListGetItem", source=LIST)
-def list_get(p: Piece) -> Sequence[str]:
+def list_get(p: Piece) -> Outputs:
     """The element at a place."""
     return [_element(p, _list(p), p.integers(1)[0], _element_shape(p, 2))]
 
 
 @ROWS.row("TensorListSetItem", source=LIST)
-def list_set(p: Piece) -> Sequence[str]:
+def list_set(p: Piece) -> Outputs:
     """A list with another element at a place."""
     tensor_list, at = _list(p), p.integers(1)[0]
     elements = list(tensor_list.elements)
     elements.extend([None] * (at + 1 - len(elements)))
-    elements[at] = p.name(2)
+    elements[at] = p.names[2]
     return [_new(p, TensorList(elements, tensor_list.dtype, tensor_list.shape))]
 
 
 @ROWS.row("TensorListPushBack", source=LIST)
-def list_push(p: Piece) -> Sequence[str]:
+def list_push(p: Piece) -> Outputs:
     """A list with one more element."""
     tensor_list = _list(p)
     return [
         _new(
-            p, TensorList([*tensor_list.elements, p.name(1)], tensor_list.dtype, tensor_list.shape)
+            p, TensorList([*tensor_list.elements, p.names[1]], tensor_list.dtype, tensor_list.shape)
         )
     ]
 
 
 @ROWS.row("TensorListPopBack", source=LIST)
-def list_pop(p: Piece) -> Sequence[str]:
+def list_pop(p: Piece) -> Outputs:
     """A list without its last element, and that."""
     tensor_list, element_shape = _list(p), _element_shape(p, 1)
     last = _element(p, tensor_list, len(tensor_list.elements) - 1, element_shape)
@@ -318,7 +317,7 @@ def list_pop(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("TensorListResize", source=LIST)
-def list_resize(p: Piece) -> Sequence[str]:
+def list_resize(p: Piece) -> Outputs:
     """A list with so many of its elements, or more that nobody wrote."""
     tensor_list, count = _list(p), p.integers(1)[0]
     elements = [*tensor_list.elements[:count], *[None] * (count - len(tensor_list.elements))]
@@ -326,7 +325,7 @@ def list_resize(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("TensorListConcatLists", source=LIST)
-def list_of_both(p: Piece) -> Sequence[str]:
+def list_of_both(p: Piece) -> Outputs:
     """The elements of one list, then those of another."""
     first, second = _list(p, 0), _list(p, 1)
     both = [*first.elements, *second.elements]
@@ -334,7 +333,7 @@ def list_of_both(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("TensorListElementShape", source=LIST)
-def list_shape(p: Piece) -> Sequence[str]:
+def list_shape(p: Piece) -> Outputs:
     """The shape of the elements, -1 where it is not known."""
     shape = _list(p).shape
     kind = numpy_type(p.attr("shape_type"))
@@ -342,7 +341,7 @@ def list_shape(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("TensorListScatter", "TensorListScatterV2", source=LIST)
-def list_scatter(p: Piece) -> Sequence[str]:
+def list_scatter(p: Piece) -> Outputs:
     """The slices of a tensor at the places that are listed."""
     places, element_shape = p.integers(1), _element_shape(p, 2)
     count = max(p.integers(3)[0] if p.has(3) else -1, max(places, default=-1) + 1)
@@ -353,7 +352,7 @@ def list_scatter(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("TensorListScatterIntoExistingList", source=LIST)
-def list_scatter_into(p: Piece) -> Sequence[str]:
+def list_scatter_into(p: Piece) -> Outputs:
     """A list with the slices of a tensor at the places that are listed."""
     tensor_list, places = _list(p), p.integers(2)
     elements = list(tensor_list.elements)
@@ -364,13 +363,13 @@ def list_scatter_into(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("TensorListSplit", source=LIST)
-def list_split(p: Piece) -> Sequence[str]:
+def list_split(p: Piece) -> Outputs:
     """Parts of a tensor of such lengths."""
     parts = _cut(p, p.name(0), p.integers(2))
     return [_new(p, TensorList(parts, p.dtype(0), _element_shape(p, 1)))]
 
 
-def added_lists(p: Piece) -> str:
+def added_lists(p: Piece) -> Expr:
     """The sum of lists, element by element: what several users of a list give back for it."""
     tensor_lists = [_list(p, at) for at in range(len(p))]
     count = max(len(tensor_list.elements) for tensor_list in tensor_lists)
@@ -389,7 +388,7 @@ def added_lists(p: Piece) -> str:
     return _new(p, TensorList(sums, tensor_lists[0].dtype, tensor_lists[0].shape))
 
 
-def empty_like(p: Piece) -> str:
+def empty_like(p: Piece) -> Expr:
     """A list of as many elements, all of zeros."""
     tensor_list = _list(p)
     known_tensor: KnownTensor | None = None

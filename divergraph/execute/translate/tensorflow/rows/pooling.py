@@ -8,10 +8,9 @@ from itertools import product
 import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
-from divergraph.execute.translate.piece import Piece
-from divergraph.execute.translate.tensorflow.element_types import numpy_type
-from divergraph.execute.translate.tensorflow.rows.layouts import Images, images, windows
-from divergraph.execute.translate.tensorflow.rows.table import NN, ROWS
+from divergraph.execute.translate.piece import Expr, Outputs, Piece
+from divergraph.execute.translate.tensorflow.rows.convolutions import Images, images, windows
+from divergraph.execute.translate.tensorflow.rows.table import NN, ROWS, numpy_type
 from divergraph.execute.translate.windows import SlidingWindows, put_back
 
 
@@ -32,7 +31,7 @@ def _spatial(p: Piece) -> int:
 
 
 @ROWS.row("MaxPool", "MaxPoolV2", "MaxPool3D", source=NN)
-def max_pool(p: Piece) -> Sequence[str]:
+def max_pool(p: Piece) -> Outputs:
     """The largest element of each window."""
     layout = images(p, _spatial(p))
     over = _windows(p, layout, p.shape())
@@ -42,7 +41,7 @@ def max_pool(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("AvgPool", "AvgPool3D", source=NN)
-def average_pool(p: Piece) -> Sequence[str]:
+def average_pool(p: Piece) -> Outputs:
     """The mean of each window, padding left out."""
     layout = images(p, _spatial(p))
     over = _windows(p, layout, p.shape())
@@ -58,7 +57,7 @@ def average_pool(p: Piece) -> Sequence[str]:
     return [layout.from_first(p, pooled)]
 
 
-def _largest(p: Piece, layout: Images) -> tuple[str, str]:
+def _largest(p: Piece, layout: Images) -> tuple[Expr, Expr]:
     """The largest elements of all windows, and their places in all images, channels first."""
     over = _windows(p, layout, p.shape(0))
     values, places = p.add_many(
@@ -71,7 +70,7 @@ def _largest(p: Piece, layout: Images) -> tuple[str, str]:
 
 
 @ROWS.row("MaxPoolGrad", "MaxPoolGradV2", "MaxPool3DGrad", source=NN)
-def max_pool_grad(p: Piece) -> Sequence[str]:
+def max_pool_grad(p: Piece) -> Outputs:
     """The gradient of each window put to its largest element, the first one of equal ones
     (``SpatialMaxPoolWithArgMaxHelper`` of core/kernels/maxpooling_op.cc, and oneDNN).
 
@@ -90,7 +89,7 @@ def max_pool_grad(p: Piece) -> Sequence[str]:
     return [layout.from_first(p, p.reshape(put, (n, channels, *sizes)))]
 
 
-def _put_to_equal_ones(p: Piece, layout: Images, *, only_alone: bool) -> str:
+def _put_to_equal_ones(p: Piece, layout: Images, *, only_alone: bool) -> Expr:
     """The gradient of each window put to all elements of it that equal its largest one, or to that
     only if it is *alone*; channels first."""
     over = _windows(p, layout, p.shape(0))
@@ -102,7 +101,7 @@ def _put_to_equal_ones(p: Piece, layout: Images, *, only_alone: bool) -> str:
     padded_sizes = tuple(map(sum, zip(over.begin, sizes, over.end, strict=True)))
     many = n * channels
 
-    def by_place(tensor: str, *places: int) -> str:
+    def by_place(tensor: Expr, *places: int) -> Expr:
         return p.transpose(p.reshape(tensor, (many, int(np.prod(places, dtype=np.int64)))), 1, 0)
 
     # Rows are the elements of the padded images; each window reads them at these places.
@@ -111,11 +110,11 @@ def _put_to_equal_ones(p: Piece, layout: Images, *, only_alone: bool) -> str:
     seen = p.add("Gather", by_place(padded, *padded_sizes), read, axis=0)
     largest = by_place(layout.to_first(p, p.name(1)), *over.out)
     gradient = by_place(layout.to_first(p, p.name(2)), *over.out)
-    chosen = p.add("Equal", seen, largest)
+    chosen = seen.equals(largest)
     if only_alone:
         count = p.add("ReduceSum", p.cast(chosen, np.int64), p.ints(0))
-        chosen = p.add("And", chosen, p.add("Equal", count, p.ints(1)))
-    gradients = p.add("Where", chosen, gradient, p.number(0, 2))
+        chosen = chosen & count.equals(p.ints(1))
+    gradients = p.add("Where", chosen, gradient, 0)
     zeros = p.const(np.zeros((numbers.size, many), p.dtype(2)))
     put = p.add("ScatterND", zeros, read[..., None], gradients, reduction="add")
     back = p.reshape(p.transpose(put, 1, 0), (n, channels, *padded_sizes))
@@ -136,7 +135,7 @@ def _inside(over: SlidingWindows) -> list[tuple[slice, ...]]:
 
 
 @ROWS.row("MaxPoolGradGrad", "MaxPoolGradGradV2", source=NN)
-def max_pool_grad_grad(p: Piece) -> Sequence[str]:
+def max_pool_grad_grad(p: Piece) -> Outputs:
     """What *grad* has where each window has its largest element."""
     layout = images(p)
     _, places = _largest(p, layout)
@@ -145,7 +144,7 @@ def max_pool_grad_grad(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("MaxPoolWithArgmax", source=NN)
-def max_pool_with_places(p: Piece) -> Sequence[str]:
+def max_pool_with_places(p: Piece) -> Outputs:
     """The largest element of each window, and its place in the image, channels last."""
     layout = Images(first=False, spatial=2)
     values, places = _largest(p, layout)
@@ -154,38 +153,38 @@ def max_pool_with_places(p: Piece) -> Sequence[str]:
     numbers = _number(p, (row, column, channel), (wide, channels))
     if p.attr("include_batch_in_index", False):
         image_size = p.const(np.array(high * wide * channels))
-        numbers = p.add("Add", numbers, p.add("Mul", image, image_size))
+        numbers = numbers + image * image_size
     kind = numpy_type(p.attr("Targmax", "int64"))
     return [layout.from_first(p, values), p.cast(layout.from_first(p, numbers), kind)]
 
 
-def _digits(p: Piece, places: str, sizes: Sequence[int]) -> list[str]:
+def _digits(p: Piece, places: Expr, sizes: Sequence[int]) -> list[Expr]:
     """Places as numbers along each axis, the innermost first; the rest is the outermost."""
     digits = []
     for size in sizes:
         base = p.const(np.array(size))
         digits.append(p.add("Mod", places, base))
-        places = p.add("Div", places, base)
+        places = places / base
     return [*digits, places]
 
 
-def _number(p: Piece, digits: Sequence[str], sizes: Sequence[int]) -> str:
+def _number(p: Piece, digits: Sequence[Expr], sizes: Sequence[int]) -> Expr:
     """The place that numbers along the axes are, the outermost first."""
     total, *rest = digits
     for digit, size in zip(rest, sizes, strict=True):
-        total = p.add("Add", p.add("Mul", total, p.const(np.array(size))), digit)
+        total = total * p.const(np.array(size)) + digit
     return total
 
 
 @ROWS.row("MaxPoolGradWithArgmax", source=NN)
-def max_pool_grad_by_places(p: Piece) -> Sequence[str]:
+def max_pool_grad_by_places(p: Piece) -> Outputs:
     """The gradient of each window put to the place that is said."""
     shape = p.shape(0)
     places = p.cast(p.name(2), np.int64)
     if not p.attr("include_batch_in_index", False):
         image_size = int(np.prod(shape[1:], dtype=np.int64))
         before = np.arange(shape[0], dtype=np.int64).reshape(-1, 1, 1, 1) * image_size
-        places = p.add("Add", places, p.const(before))
+        places = places + p.const(before)
     zeros = p.const(np.zeros(int(np.prod(shape, dtype=np.int64)), p.dtype(1)))
     flat = (
         p.reshape(operand, (int(np.prod(p.shape(1), dtype=np.int64)),))
@@ -196,7 +195,7 @@ def max_pool_grad_by_places(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("AvgPoolGrad", "AvgPool3DGrad", source=NN)
-def average_pool_grad(p: Piece) -> Sequence[str]:
+def average_pool_grad(p: Piece) -> Outputs:
     """The gradient of each window, shared out evenly to the elements in it."""
     layout = images(p, _spatial(p))
     shape = p.integers(0)
@@ -207,18 +206,16 @@ def average_pool_grad(p: Piece) -> Sequence[str]:
         for axis, size in enumerate(sizes):
             first = at[axis] * over.strides[axis] - over.begin[axis]
             counts[at] *= min(first + over.size[axis], size) - max(first, 0)
-    gradient = layout.to_first(p, p.name(1))
-    shared = p.add("Div", gradient, p.const(counts.astype(p.dtype(1))))
+    shared = layout.to_first(p, p.name(1)) / p.const(counts.astype(p.dtype(1)))
     ones = p.const(np.ones((channels, 1, *over.size), p.dtype(1)))
     back = put_back(p, shared, ones, over, sizes, channels)
     return [layout.from_first(p, back)]
 
 
 @ROWS.row("LRN", source=NN)
-def local_response(p: Piece) -> Sequence[str]:
+def local_response(p: Piece) -> Outputs:
     """Each element by the squares of those beside it along the last axis."""
-    radius = int(p.attr("depth_radius", 5))
-    size = 2 * radius + 1
+    size = 2 * int(p.attr("depth_radius", 5)) + 1
     normalised = p.add(
         "LRN",
         p.transpose(p.name(), 0, 3, 1, 2),
@@ -232,22 +229,18 @@ def local_response(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("LRNGrad", source=NN)
-def local_response_grad(p: Piece) -> Sequence[str]:
+def local_response_grad(p: Piece) -> Outputs:
     """dy / norm^beta less 2 alpha beta x times the sum of dy y / norm beside each element."""
     gradient, x, y = (p.name(at) for at in range(3))
     radius = int(p.attr("depth_radius", 5))
     alpha, beta = float(p.attr("alpha", 1.0)), float(p.attr("beta", 0.5))
 
-    def beside(tensor: str) -> str:
+    def beside(tensor: Expr) -> Expr:
         """The sums of each element with those beside it."""
-        channels = p.shape(1)[-1]
-        lines = p.reshape(tensor, (-1, 1, channels))
+        lines = p.reshape(tensor, (-1, 1, p.shape(1)[-1]))
         ones = p.const(np.ones((1, 1, 2 * radius + 1), p.dtype(1)))
         return p.reshape(p.add("Conv", lines, ones, pads=(radius, radius)), p.shape(1))
 
-    squares = p.add("Mul", beside(p.add("Mul", x, x)), p.number(alpha))
-    norm = p.add("Add", squares, p.number(float(p.attr("bias", 1.0))))
-    others = beside(p.add("Div", p.add("Mul", gradient, y), norm))
-    less = p.add("Mul", p.add("Mul", x, others), p.number(2 * alpha * beta))
-    own = p.add("Mul", gradient, p.add("Pow", norm, p.number(-beta)))
-    return [p.add("Sub", own, less)]
+    norm = beside(x * x) * alpha + float(p.attr("bias", 1.0))
+    less = x * beside(gradient * y / norm) * (2 * alpha * beta)
+    return [gradient * norm ** (-beta) - less]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
-from divergraph.execute.translate.piece import Piece
+from divergraph.execute.translate.piece import Expr, Outputs, Piece
 from divergraph.execute.translate.tensorflow.rows.table import IMAGE, ROWS
 from divergraph.values.array_types import Array
 
@@ -47,29 +47,10 @@ def _nearest(p: Piece, size: int, wanted: int) -> Array:
     return np.clip(chosen, 0, size - 1).astype(np.int64)
 
 
-def _by_matrices(p: Piece, image: str, rows: Array, columns: Array) -> str:
+def _by_matrices(p: Piece, image: Expr, rows: Array, columns: Array) -> Expr:
     """Height by one matrix, width by the other, of images with channels last."""
-    first = p.transpose(image, 0, 3, 1, 2)
-    wide = p.add("MatMul", first, p.const(columns.T.copy()))
-    return p.transpose(p.add("MatMul", p.const(rows), wide), 0, 2, 3, 1)
-
-
-@ROWS.row("ResizeBilinear", source=IMAGE)
-def resize_bilinear(p: Piece) -> Sequence[str]:
-    """Each pixel out of the four nearest ones."""
-    high, wide = p.integers(1)
-    image = p.cast(p.name(0), np.float32)
-    rows, columns = _linear(p, p.shape(0)[1], high), _linear(p, p.shape(0)[2], wide)
-    return [_by_matrices(p, image, rows, columns)]
-
-
-@ROWS.row("ResizeBilinearGrad", source=IMAGE)
-def resize_bilinear_grad(p: Piece) -> Sequence[str]:
-    """The gradient given back to the four nearest pixels."""
-    _, high, wide, _ = p.shape(1)
-    rows, columns = _linear(p, high, p.shape(0)[1]), _linear(p, wide, p.shape(0)[2])
-    gradient = _by_matrices(p, p.name(0), rows.T.copy(), columns.T.copy())
-    return [p.cast(gradient, p.dtype(1))]
+    wide = p.transpose(image, 0, 3, 1, 2) @ p.const(columns.T.copy())
+    return p.transpose(p.const(rows) @ wide, 0, 2, 3, 1)
 
 
 _STEPS = 1024
@@ -127,33 +108,28 @@ def _share(p: Piece, size: int, wanted: int) -> Array:
     return matrix
 
 
-@ROWS.row("ResizeBicubic", source=IMAGE)
-def resize_bicubic(p: Piece) -> Sequence[str]:
-    """Each pixel out of the sixteen nearest ones."""
-    high, wide = p.integers(1)
-    rows, columns = _cubic(p, p.shape(0)[1], high), _cubic(p, p.shape(0)[2], wide)
+_MATRICES = {"Bilinear": _linear, "Bicubic": _cubic, "Area": _share}
+"""What each pixel is made of: the four nearest ones, the sixteen nearest ones, what it covers."""
+
+
+@ROWS.row(*(f"Resize{how}" for how in _MATRICES), source=IMAGE)
+def resize(p: Piece) -> Outputs:
+    """Each pixel out of those beside it."""
+    matrix = _MATRICES[p.op.type.removeprefix("Resize")]
+    rows, columns = (matrix(p, p.shape(0)[1 + at], size) for at, size in enumerate(p.integers(1)))
     return [_by_matrices(p, p.cast(p.name(0), np.float32), rows, columns)]
 
 
-@ROWS.row("ResizeBicubicGrad", source=IMAGE)
-def resize_bicubic_grad(p: Piece) -> Sequence[str]:
-    """The gradient given back to the sixteen nearest pixels."""
-    _, high, wide, _ = p.shape(1)
-    rows, columns = _cubic(p, high, p.shape(0)[1]), _cubic(p, wide, p.shape(0)[2])
-    gradient = _by_matrices(p, p.name(0), rows.T.copy(), columns.T.copy())
-    return [p.cast(gradient, p.dtype(1))]
-
-
-@ROWS.row("ResizeArea", source=IMAGE)
-def resize_area(p: Piece) -> Sequence[str]:
-    """Each pixel the mean of what it covers."""
-    high, wide = p.integers(1)
-    rows, columns = _share(p, p.shape(0)[1], high), _share(p, p.shape(0)[2], wide)
-    return [_by_matrices(p, p.cast(p.name(0), np.float32), rows, columns)]
+@ROWS.row("ResizeBilinearGrad", "ResizeBicubicGrad", source=IMAGE)
+def resize_grad(p: Piece) -> Outputs:
+    """The gradient given back to the pixels that each one was made of."""
+    matrix = _MATRICES[p.op.type.removeprefix("Resize").removesuffix("Grad")]
+    rows, columns = (matrix(p, p.shape(1)[at], p.shape(0)[at]).T.copy() for at in (1, 2))
+    return [p.cast(_by_matrices(p, p.name(0), rows, columns), p.dtype(1))]
 
 
 @ROWS.row("ResizeNearestNeighbor", source=IMAGE)
-def resize_nearest(p: Piece) -> Sequence[str]:
+def resize_nearest(p: Piece) -> Outputs:
     """Each pixel a copy of the nearest one."""
     high, wide = p.integers(1)
     rows = p.add("Gather", p.name(0), p.const(_nearest(p, p.shape(0)[1], high)), axis=1)
@@ -161,7 +137,7 @@ def resize_nearest(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("ResizeNearestNeighborGrad", source=IMAGE)
-def resize_nearest_grad(p: Piece) -> Sequence[str]:
+def resize_nearest_grad(p: Piece) -> Outputs:
     """The sum of the gradients of all copies of a pixel."""
     high, wide = p.integers(1)
     matrices = []
@@ -225,7 +201,7 @@ def _sampled(p: Piece, axis: int, size: int, wanted: int, scale: Array, moved: A
 
 
 @ROWS.row("ScaleAndTranslate", source=IMAGE)
-def scale_and_translate(p: Piece) -> Sequence[str]:
+def scale_and_translate(p: Piece) -> Outputs:
     """Each pixel out of all that a kernel reaches."""
     wanted, scale, moved = p.integers(1), p.value(2), p.value(3)
     high, wide = (
@@ -235,7 +211,7 @@ def scale_and_translate(p: Piece) -> Sequence[str]:
 
 
 @ROWS.row("ScaleAndTranslateGrad", source=IMAGE)
-def scale_and_translate_grad(p: Piece) -> Sequence[str]:
+def scale_and_translate_grad(p: Piece) -> Outputs:
     """The gradient given back to all that a kernel reached."""
     scale, moved = p.value(2), p.value(3)
     high, wide = (

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from divergraph.execute.translate.contract import OpRows
+import numpy as np
+
+from divergraph.execute.translate.contract import NotTranslatedError, OpRows
+from graphstore.model import DType
 
 ROWS = OpRows("tensorflow")
 
@@ -20,3 +23,18 @@ SPARSE = "tensorflow/core/ops/sparse_ops.cc"
 RECURRENT = "tensorflow/core/ops/rnn_ops.cc"
 MANIP = "tensorflow/core/ops/manip_ops.cc"
 """Where TensorFlow declares and describes its ops; their kernels lie in ``core/kernels``."""
+
+
+# Element types as attributes of TensorFlow's ops name them.
+
+
+def numpy_type(name: str) -> np.dtype:
+    """The numpy type of an element type as attributes name it.
+
+    Raises:
+        NotTranslatedError: it has none.
+    """
+    numpy = DType(name).numpy if name in set(DType) else None
+    if numpy is None or numpy.kind == "c":
+        raise NotTranslatedError(f"elements of type {name}")
+    return numpy

@@ -1,1 +1,0 @@
-"""What was fused into one kernel: by its name, its tail, its elementwise ops."""

@@ -1,1 +1,0 @@
-"""Rows of ops that read or write by index: slices, segments, diagonals, sparse updates."""

@@ -1,1 +1,0 @@
-"""Cells of recurrent nets as one op each, and their gradients."""
