@@ -65,6 +65,7 @@ def _energies(
     if not all(math.isfinite(float(np.sum(energy))) for energy in (wrong, usual, sizes)):
         return
     seen = (wrong > 0.0) | (usual > 0.0)
+    del right, actual, imitated  # whole tensors, while the caller makes others
     for norms in _along_axes((wrong, usual + smallest**2, sizes, seen), slices):
         yield norms[0], norms[1], norms[2], np.square(norms[3])
 
@@ -105,6 +106,7 @@ def _shared(reference: Array, imitations: Sequence[Array], slices: int) -> Itera
     is one number: a factor of its values, as a gate of its own makes, or a shift."""
     right, *imitated = _looked_at(reference, *imitations)
     errors = [imitation - right for imitation in imitated]
+    del imitated
     for axis, count in enumerate(right.shape):
         if count < slices:
             continue
