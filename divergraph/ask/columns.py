@@ -126,9 +126,9 @@ def _columns(listed: ListedOps, side: Side, ids: Sequence[str], names: _Names) -
         np.full(count, np.nan),
         Coded.same((), count),
         _NONE[[0] * count],
-        MetricColumns.of(()),
+        MetricColumns.empty(),
         _NONE[[0] * count],
-        SplitColumns.of(()),
+        SplitColumns.empty(),
         np.zeros(count, dtype=np.bool_),
     )
     return columns if results is None else _with_results(columns, results, worst)

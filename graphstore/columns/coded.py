@@ -107,13 +107,6 @@ class Lists:
     names: Sequence[str]
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence[str]]) -> Lists:
-        """The column of these rows."""
-        names: dict[str, int] = {}
-        numbers = [names.setdefault(name, len(names)) for row in rows for name in row]
-        return cls(starts(list(map(len, rows))), np.asarray(numbers, dtype=np.int32), tuple(names))
-
-    @classmethod
     def joined(cls, parts: Sequence[Lists]) -> Lists:
         """The columns *parts*, which share their names, below each other."""
         counts = np.concatenate([np.diff(part.start) for part in parts])

@@ -58,38 +58,6 @@ class OpColumns(Sequence[OpRow]):
     several: Bool
     """The ops with more than one compared output: their row shows the worst."""
 
-    @classmethod
-    def of(cls, rows: Sequence[OpRow]) -> OpColumns:
-        """The columns of these *rows*, which are all ops of their graph."""
-        sets = [row.metrics for row in rows if row.metrics is not None]
-        splits = [row.split for row in rows if row.split is not None]
-        return cls(
-            rows[0].side if rows else Side.DEVICE,
-            tuple(row.id for row in rows),
-            {row.id: at for at, row in enumerate(rows)},
-            Coded.of(None if row.name == row.id else row.name for row in rows),
-            Coded.of(row.type for row in rows),
-            Coded.of(row.subgraph for row in rows),
-            Coded.of(row.dtype for row in rows),
-            Coded.of(row.shape for row in rows),
-            Coded.of(row.layout for row in rows),
-            np.array([row.fused for row in rows], dtype=np.int32),
-            Lists.of([row.originals for row in rows]),
-            Coded.of(row.state for row in rows),
-            Coded.of(row.level for row in rows),
-            np.array([-1 if row.output is None else row.output for row in rows], dtype=np.int32),
-            Coded.of(row.failed for row in rows),
-            Coded.of(row.reason for row in rows),
-            Coded.of(row.detail for row in rows),
-            np.array([np.nan if row.gain is None else row.gain for row in rows], dtype=np.float64),
-            Coded.of(row.origins for row in rows),
-            places_of([row.metrics is not None for row in rows]),
-            MetricColumns.of(sets),
-            places_of([row.split is not None for row in rows]),
-            SplitColumns.of(splits),
-            np.zeros(len(rows), dtype=np.bool_),
-        )
-
     def __len__(self) -> int:
         return len(self.ids)
 

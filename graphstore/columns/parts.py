@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import repeat
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,44 @@ FIGURES = tuple(
 COUNTS = tuple(field.name for field in fields(MetricSet) if field.type == "int")
 
 
+class ColumnGroup:
+    """A dataclass of columns with as many rows each: arrays, groups, or these by name."""
+
+    __slots__ = ()
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """The columns *parts* below each other."""
+        return cls(*(_joined([getattr(part, name) for part in parts]) for name in _names(cls)))
+
+    def take(self, rows: NDArray[Any]) -> Self:
+        """The columns of the *rows* only; a mask or numbers."""
+        return type(self)(*(_taken(getattr(self, name), rows) for name in _names(type(self))))
+
+
+def _names(group: Any) -> list[str]:
+    return [field.name for field in fields(group)]
+
+
+def _joined(columns: Sequence[Any]) -> Any:
+    first = columns[0]
+    if isinstance(first, np.ndarray):
+        return np.concatenate(columns)
+    if isinstance(first, Mapping):
+        return {name: _joined([column[name] for column in columns]) for name in first}
+    return type(first).joined(columns)
+
+
+def _taken(column: Any, rows: NDArray[Any]) -> Any:
+    if isinstance(column, np.ndarray):
+        return column[rows]
+    if isinstance(column, Mapping):
+        return {name: _taken(part, rows) for name, part in column.items()}
+    return column.take(rows)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class MetricColumns:
+class MetricColumns(ColumnGroup):
     """Metric sets: ``numbers`` by :data:`FIGURES`, ``counts`` by :data:`COUNTS`."""
 
     numbers: Mapping[str, Float]
@@ -35,36 +71,11 @@ class MetricColumns:
     notes: Coded[Notes]
 
     @classmethod
-    def of(cls, sets: Sequence[MetricSet]) -> MetricColumns:
-        """The columns of these values."""
-        spread = np.array([one.standard_deviation for one in sets]).reshape(-1, len(SPREAD))
-        numbers = {
-            name: spread[:, SPREAD.index(name)]
-            if name in SPREAD
-            else np.array([getattr(one, name) for one in sets], dtype=np.float64)
-            for name in FIGURES
-        }
-        counts = {
-            name: np.array([getattr(one, name) for one in sets], dtype=np.int64) for name in COUNTS
-        }
-        return cls(numbers, counts, Coded.of(tuple(one.notes.items()) for one in sets))
-
-    @classmethod
-    def joined(cls, parts: Sequence[MetricColumns]) -> MetricColumns:
-        """The columns *parts* below each other."""
-        return cls(
-            {name: np.concatenate([one.numbers[name] for one in parts]) for name in FIGURES},
-            {name: np.concatenate([one.counts[name] for one in parts]) for name in COUNTS},
-            Coded.joined([one.notes for one in parts]),
-        )
-
-    def take(self, rows: NDArray[Any]) -> MetricColumns:
-        """The columns of the *rows* only; a mask or numbers."""
-        return MetricColumns(
-            {name: values[rows] for name, values in self.numbers.items()},
-            {name: values[rows] for name, values in self.counts.items()},
-            self.notes.take(rows),
-        )
+    def empty(cls) -> MetricColumns:
+        """Columns without a row."""
+        none = np.zeros(0)
+        counts = dict.fromkeys(COUNTS, none.astype(np.int64))
+        return cls(dict.fromkeys(FIGURES, none), counts, Coded.of(()))
 
     def listed(self, rows: NDArray[Any]) -> list[MetricSet]:
         """The values of *rows*."""
@@ -103,15 +114,11 @@ class MetricColumns:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OptionalNumbers:
+class OptionalNumbers(ColumnGroup):
     """Numbers, some of which are not known; those may be NaN for another reason, too."""
 
     values: Float
     known: Bool
-
-    def take(self, rows: NDArray[Any]) -> OptionalNumbers:
-        """Those of the *rows* only."""
-        return OptionalNumbers(self.values[rows], self.known[rows])
 
     def listed(self, rows: NDArray[Any]) -> list[float | None]:
         """The values of *rows*."""
@@ -120,7 +127,7 @@ class OptionalNumbers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SplitColumns:
+class SplitColumns(ColumnGroup):
     """Error splits, without group and reference; ``numbers`` by the names of their numbers."""
 
     roles: Coded[Role]
@@ -129,47 +136,10 @@ class SplitColumns:
     failures: Coded[str]
 
     @classmethod
-    def of(cls, splits: Sequence[ErrorSplit]) -> SplitColumns:
-        """The columns of these values."""
-        numbers = {}
-        for name in SPLIT_NUMBERS:
-            parts = [getattr(one, name) for one in splits]
-            values = np.array(
-                [np.nan if number is None else number for number in parts], np.float64
-            )
-            is_set = np.array([number is not None for number in parts], np.bool_)
-            numbers[name] = OptionalNumbers(values, is_set)
-        return cls(
-            Coded.of(one.role for one in splits),
-            Coded.of(one.guilt for one in splits),
-            numbers,
-            Coded.of(one.failure for one in splits),
-        )
-
-    @classmethod
-    def joined(cls, parts: Sequence[SplitColumns]) -> SplitColumns:
-        """The columns *parts* below each other."""
-        return cls(
-            Coded.joined([one.roles for one in parts]),
-            Coded.joined([one.guilts for one in parts]),
-            {
-                name: OptionalNumbers(
-                    np.concatenate([one.numbers[name].values for one in parts]),
-                    np.concatenate([one.numbers[name].known for one in parts]),
-                )
-                for name in SPLIT_NUMBERS
-            },
-            Coded.joined([one.failures for one in parts]),
-        )
-
-    def take(self, rows: NDArray[Any]) -> SplitColumns:
-        """The columns of the *rows* only; a mask or numbers."""
-        return SplitColumns(
-            self.roles.take(rows),
-            self.guilts.take(rows),
-            {name: values.take(rows) for name, values in self.numbers.items()},
-            self.failures.take(rows),
-        )
+    def empty(cls) -> SplitColumns:
+        """Columns without a row."""
+        none = OptionalNumbers(np.zeros(0), np.zeros(0, dtype=np.bool_))
+        return cls(Coded.of(()), Coded.of(()), dict.fromkeys(SPLIT_NUMBERS, none), Coded.of(()))
 
     def listed(self, rows: NDArray[Any]) -> list[ErrorSplit]:
         """The values of *rows*."""

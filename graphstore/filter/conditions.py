@@ -1,15 +1,14 @@
-"""What a condition of a filter is: a question that one row answers, and columns for all ops.
+"""What a condition of a filter is: a function of all ops as columns that says which it holds for.
 
-A test says the same of both. Columns ask it once for each different value they have.
+Texts are tested once for each different value that a column has.
 """
 
 from __future__ import annotations
 
-import math
 import operator as compare
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,122 +19,46 @@ from graphstore.columns.parts import SPREAD, OptionalNumbers
 from graphstore.filter.dtype_words import canonical_dtype
 from graphstore.filter.fields import Operator
 from graphstore.model import SPLIT_NUMBERS, Metric, Shape
-from graphstore.op_row import OpRow
 
+Condition: TypeAlias = Callable[[OpColumns], Bool]
 TextTest: TypeAlias = Callable[[str], bool]
-_T = TypeVar("_T")
 
 
-class Condition(Protocol):
-    """What holds for an op or does not."""
-
-    def matches(self, row: OpRow) -> bool:
-        """True if it holds for *row*."""
-
-    def mask(self, ops: OpColumns) -> Bool:
-        """The ops for which it holds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Negated:
+def inverse(other: Condition) -> Condition:
     """Holds where another does not."""
-
-    other: Condition
-
-    def matches(self, row: OpRow) -> bool:
-        """True if the other does not hold for *row*."""
-        return not self.other.matches(row)
-
-    def mask(self, ops: OpColumns) -> Bool:
-        """The ops for which the other does not hold."""
-        return ~self.other.mask(ops)
+    return lambda ops: ~other(ops)
 
 
-@dataclass(frozen=True, slots=True)
-class AnyOf:
+def any_of(others: Sequence[Condition]) -> Condition:
     """Holds where one of several does."""
-
-    others: Sequence[Condition]
-
-    def matches(self, row: OpRow) -> bool:
-        """True if one of them holds for *row*."""
-        return any(other.matches(row) for other in self.others)
-
-    def mask(self, ops: OpColumns) -> Bool:
-        """The ops for which one of them holds."""
-        mask: Bool = np.logical_or.reduce([other.mask(ops) for other in self.others])
-        return mask
+    return lambda ops: np.logical_or.reduce([other(ops) for other in others])
 
 
-@dataclass(frozen=True, slots=True)
-class AllOf:
-    """Holds where all of several do."""
+def all_of(others: Sequence[Condition]) -> Condition:
+    """Holds where all of several do; of none, everywhere."""
 
-    others: Sequence[Condition]
-
-    def matches(self, row: OpRow) -> bool:
-        """True if all of them hold for *row*."""
-        return all(other.matches(row) for other in self.others)
-
-    def mask(self, ops: OpColumns) -> Bool:
-        """The ops for which all of them hold."""
+    def holds(ops: OpColumns) -> Bool:
         mask = np.ones(len(ops), dtype=np.bool_)
-        for other in self.others:
-            mask &= other.mask(ops)
+        for other in others:
+            mask &= other(ops)
         return mask
 
-
-@dataclass(frozen=True, slots=True)
-class FilterField(Generic[_T]):
-    """A field of an op: its value in a row, and the ops whose value passes a test."""
-
-    value: Callable[[OpRow], _T]
-    where: Callable[[OpColumns, Callable[[_T], bool]], Bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Holds(Generic[_T]):
-    """Holds where the value of a field passes a test."""
-
-    field: FilterField[_T]
-    test: Callable[[_T], bool]
-
-    def matches(self, row: OpRow) -> bool:
-        """True if the value of *row* passes."""
-        return self.test(self.field.value(row))
-
-    def mask(self, ops: OpColumns) -> Bool:
-        """The ops whose values pass."""
-        return self.field.where(ops, self.test)
-
-
-@dataclass(frozen=True, slots=True)
-class TextsField:
-    """A field of several texts: in a row, and the ops of which one passes a test."""
-
-    texts: Callable[[OpRow], Iterable[str]]
-    where: Callable[[OpColumns, TextTest], Bool]
-
-
-@dataclass(frozen=True, slots=True)
-class SomeFits:
-    """Holds where one of the texts of a field fits."""
-
-    field: TextsField
-    fits: TextTest
-
-    def matches(self, row: OpRow) -> bool:
-        """True if one of the texts of *row* fits."""
-        return any(map(self.fits, self.field.texts(row)))
-
-    def mask(self, ops: OpColumns) -> Bool:
-        """The ops of which one of the texts fits."""
-        return self.field.where(ops, self.fits)
+    return holds
 
 
 def on_texts(name: str, fits: TextTest) -> Condition:
     """Holds where the text of the field *name*, or one of its texts, fits."""
-    return Holds(ONE_TEXT[name], fits) if name in ONE_TEXT else SomeFits(_TEXTS[name], fits)
+    return lambda ops: _TEXTS[name](ops, fits)
+
+
+def on_shapes(fits: Callable[[Shape | None], bool]) -> Condition:
+    """Holds where the shape fits, which may be unknown."""
+    return lambda ops: ops.shapes.where(fits)
+
+
+def on_failed(fits: Callable[[tuple[Metric, ...]], bool]) -> Condition:
+    """Holds where the metrics over their limits fit."""
+    return lambda ops: ops.failed.where(fits)
 
 
 # --- numbers ---------------------------------------------------------------------------
@@ -152,18 +75,12 @@ _ORDER: Mapping[Operator, Callable[[Any, float], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class NumberTest:
-    """A test of a number that may be unknown: held against *limit*, or, where that is None,
-    whether it is NaN (*nan*) or unknown."""
+    """A test of numbers that may be unknown: held against *limit*, or, where that is None,
+    whether they are NaN (*nan*) or unknown."""
 
     operator: Operator
     limit: float | None
     nan: bool = False
-
-    def passes(self, value: float | None) -> bool:
-        """True if *value* passes."""
-        if self.limit is None:
-            return (value is not None and math.isnan(value)) if self.nan else value is None
-        return value is not None and bool(_ORDER[self.operator](value, self.limit))
 
     def passed(self, numbers: OptionalNumbers) -> Bool:
         """Those of *numbers* that pass."""
@@ -173,79 +90,37 @@ class NumberTest:
         return passed
 
 
-@dataclass(frozen=True, slots=True)
-class NumberField:
-    """A field that is a number: in a row, and of all ops."""
+def number_holds(field: str, tests: Sequence[NumberTest]) -> Condition:
+    """Holds where the number *field* passes one of the tests."""
 
-    value: Callable[[OpRow], float | None]
-    column: Callable[[OpColumns], OptionalNumbers]
-
-
-@dataclass(frozen=True, slots=True)
-class NumberHolds:
-    """Holds where a number passes one of the tests."""
-
-    field: NumberField
-    tests: Sequence[NumberTest]
-
-    def matches(self, row: OpRow) -> bool:
-        """True if the number of *row* passes one."""
-        number = self.field.value(row)
-        return any(test.passes(number) for test in self.tests)
-
-    def mask(self, ops: OpColumns) -> Bool:
-        """The ops whose numbers pass one."""
-        numbers = self.field.column(ops)
-        mask: Bool = np.logical_or.reduce([test.passed(numbers) for test in self.tests])
+    def holds(ops: OpColumns) -> Bool:
+        numbers = _numbers(ops, field)
+        mask: Bool = np.logical_or.reduce([test.passed(numbers) for test in tests])
         return mask
 
-
-@dataclass(frozen=True, slots=True)
-class NumberDiffers:
-    """Holds where a number is known and passes none of the tests; NaN counts as known only where
-    just that is asked (``!=none``)."""
-
-    field: NumberField
-    tests: Sequence[NumberTest]
-    nan_counts: bool
-
-    def matches(self, row: OpRow) -> bool:
-        """True if the number of *row* passes none."""
-        number = self.field.value(row)
-        if number is None or math.isnan(number):
-            return number is not None and self.nan_counts
-        return not any(test.passes(number) for test in self.tests)
-
-    def mask(self, ops: OpColumns) -> Bool:
-        """The ops whose numbers pass none."""
-        numbers = self.field.column(ops)
-        is_nan = np.isnan(numbers.values)
-        equal = np.logical_or.reduce([test.passed(numbers) for test in self.tests])
-        return numbers.known & np.where(is_nan, self.nan_counts, ~equal)
+    return holds
 
 
-def number_field(name: str) -> NumberField:
-    """The number called *name*."""
+def number_differs(field: str, tests: Sequence[NumberTest], *, nan_counts: bool) -> Condition:
+    """Holds where the number *field* is known and passes none of the tests; NaN counts as known
+    only where just that is asked (``!=none``)."""
+    equal = number_holds(field, tests)
+
+    def holds(ops: OpColumns) -> Bool:
+        numbers = _numbers(ops, field)
+        return numbers.known & np.where(np.isnan(numbers.values), nan_counts, ~equal(ops))
+
+    return holds
+
+
+def _numbers(ops: OpColumns, name: str) -> OptionalNumbers:
+    """The number called *name* of all ops."""
     if name in _PLAIN_NUMBERS:
-        return _PLAIN_NUMBERS[name]
+        return _PLAIN_NUMBERS[name](ops)
     if name in SPLIT_NUMBERS:
-        part: Callable[[object], float | None] = compare.attrgetter(name)
-        return NumberField(
-            lambda row: None if row.split is None else part(row.split),
-            lambda ops: ops.split_number(name),
-        )
+        return ops.split_number(name)
     column = SPREAD[_SPREAD[name]] if name in _SPREAD else name
-    position = _SPREAD.get(name)
-
-    def of_row(row: OpRow) -> float | None:
-        if row.metrics is None:
-            return None
-        if position is not None:
-            return row.metrics.standard_deviation[position]
-        number: float = getattr(row.metrics, name)
-        return number
-
-    return NumberField(of_row, lambda ops: OptionalNumbers(ops.figure(column), ops.has_metrics))
+    return OptionalNumbers(ops.figure(column), ops.has_metrics)
 
 
 def _all_known(values: Any) -> OptionalNumbers:
@@ -262,16 +137,12 @@ def _ranks(ops: OpColumns) -> OptionalNumbers:
     return _known_where(ranks, ranks >= 0)
 
 
-_PLAIN_NUMBERS: Mapping[str, NumberField] = {
-    "topo": NumberField(lambda row: row.topo, lambda ops: _all_known(np.arange(len(ops)))),
-    "fused": NumberField(lambda row: row.fused, lambda ops: _all_known(ops.fused)),
-    "output": NumberField(
-        lambda row: row.output, lambda ops: _known_where(ops.outputs, ops.outputs >= 0)
-    ),
-    "gain": NumberField(
-        lambda row: row.gain, lambda ops: _known_where(ops.gain, ~np.isnan(ops.gain))
-    ),
-    "rank": NumberField(lambda row: None if row.shape is None else len(row.shape), _ranks),
+_PLAIN_NUMBERS: Mapping[str, Callable[[OpColumns], OptionalNumbers]] = {
+    "topo": lambda ops: _all_known(np.arange(len(ops))),
+    "fused": lambda ops: _all_known(ops.fused),
+    "output": lambda ops: _known_where(ops.outputs, ops.outputs >= 0),
+    "gain": lambda ops: _known_where(ops.gain, ~np.isnan(ops.gain)),
+    "rank": _ranks,
 }
 _SPREAD = {"mean": 0, str(Metric.STANDARD_DEVIATION): 1, "golden_mean": 2, "golden_std": 3}
 
@@ -324,83 +195,34 @@ def _of_split(ops: OpColumns, name: str, test: TextTest) -> Bool:
     return passed
 
 
-ONE_TEXT: Mapping[str, FilterField[str]] = {
-    "name": FilterField(lambda row: row.name, _in_names),
-    "id": FilterField(lambda row: row.id, _in_ids),
-    "type": FilterField(lambda row: row.type, lambda ops, test: ops.types.where(test)),
-    "dtype": FilterField(
-        lambda row: canonical_dtype(row.dtype),
-        lambda ops, test: ops.dtypes.where(lambda dtype: test(canonical_dtype(dtype))),
-    ),
-    "layout": FilterField(lambda row: row.layout, lambda ops, test: ops.layouts.where(test)),
-    "ns": FilterField(lambda row: scope_of(row.name), _in_scopes),
-    "subgraph": FilterField(lambda row: row.subgraph, lambda ops, test: ops.subgraphs.where(test)),
-    "side": FilterField(lambda row: row.side, lambda ops, test: np.full(len(ops), test(ops.side))),
-    "state": FilterField(
-        lambda row: row.state or "",
-        lambda ops, test: ops.states.where(lambda state: test(state or "")),
-    ),
-    "level": FilterField(
-        lambda row: row.level or "",
-        lambda ops, test: ops.levels.where(lambda level: test(level or "")),
-    ),
-    "role": FilterField(
-        lambda row: "" if row.split is None else row.split.role,
-        lambda ops, test: _of_split(ops, "role", test),
-    ),
-    "guilt": FilterField(
-        lambda row: "" if row.split is None else row.split.guilt,
-        lambda ops, test: _of_split(ops, "guilt", test),
-    ),
-    "shape": FilterField(
-        lambda row: shape_words(row.shape),
-        lambda ops, test: ops.shapes.where(lambda shape: test(shape_words(shape))),
-    ),
-}
-"""The fields that have one text."""
-
-SHAPE: FilterField[Shape | None] = FilterField(
-    lambda row: row.shape, lambda ops, test: ops.shapes.where(test)
-)
-FAILED: FilterField[tuple[Metric, ...]] = FilterField(
-    lambda row: row.failed, lambda ops, test: ops.failed.where(test)
-)
-
-
 def _in_reasons(ops: OpColumns, test: TextTest) -> Bool:
     has_reason = ops.reasons.where(lambda reason: reason is not None)
     fits = ops.reasons.where(lambda reason: reason is not None and test(reason))
     return fits | has_reason & ops.details.where(test)
 
 
-_TEXTS: Mapping[str, TextsField] = {
-    "any": TextsField(
-        lambda row: (row.name, *row.originals),
-        lambda ops, test: _in_names(ops, test) | ops.originals.where(test),
+_TEXTS: Mapping[str, Callable[[OpColumns, TextTest], Bool]] = {
+    "name": _in_names,
+    "id": _in_ids,
+    "type": lambda ops, test: ops.types.where(test),
+    "dtype": lambda ops, test: ops.dtypes.where(lambda dtype: test(canonical_dtype(dtype))),
+    "layout": lambda ops, test: ops.layouts.where(test),
+    "ns": _in_scopes,
+    "subgraph": lambda ops, test: ops.subgraphs.where(test),
+    "side": lambda ops, test: np.full(len(ops), test(ops.side)),
+    "state": lambda ops, test: ops.states.where(lambda state: test(state or "")),
+    "level": lambda ops, test: ops.levels.where(lambda level: test(level or "")),
+    "role": lambda ops, test: _of_split(ops, "role", test),
+    "guilt": lambda ops, test: _of_split(ops, "guilt", test),
+    "shape": lambda ops, test: ops.shapes.where(lambda shape: test(shape_words(shape))),
+    # of several texts one must pass
+    "any": lambda ops, test: _in_names(ops, test) | ops.originals.where(test),
+    "attr": lambda ops, test: attributes_of(ops).where(lambda texts: any(map(test, texts))),
+    "on_rank": lambda ops, test: attributes_of(ops).where(
+        lambda texts: any(map(test, rank_texts(texts)))
     ),
-    "attr": TextsField(
-        lambda row: row.attributes,
-        lambda ops, test: attributes_of(ops).where(lambda texts: any(map(test, texts))),
-    ),
-    "on_rank": TextsField(
-        lambda row: rank_texts(row.attributes),
-        lambda ops, test: attributes_of(ops).where(lambda texts: any(map(test, rank_texts(texts)))),
-    ),
-    "original": TextsField(
-        lambda row: row.originals,
-        lambda ops, test: ops.originals.where(test),
-    ),
-    "from": TextsField(
-        lambda row: row.origins,
-        lambda ops, test: ops.origins.where(lambda texts: any(map(test, texts))),
-    ),
-    "reason": TextsField(
-        lambda row: () if row.reason is None else (row.reason, row.detail),
-        _in_reasons,
-    ),
-    "over": TextsField(
-        lambda row: row.failed,
-        lambda ops, test: ops.failed.where(lambda texts: any(map(test, texts))),
-    ),
+    "original": lambda ops, test: ops.originals.where(test),
+    "from": lambda ops, test: ops.origins.where(lambda texts: any(map(test, texts))),
+    "reason": _in_reasons,
+    "over": lambda ops, test: ops.failed.where(lambda texts: any(map(test, texts))),
 }
-"""The fields that have several texts, of which one must pass."""

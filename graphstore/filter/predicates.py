@@ -7,17 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from graphstore.filter.conditions import (
-    FAILED,
-    SHAPE,
-    AnyOf,
     Condition,
-    Holds,
-    Negated,
-    NumberDiffers,
-    NumberHolds,
     NumberTest,
     TextTest,
-    number_field,
+    any_of,
+    inverse,
+    number_differs,
+    number_holds,
+    on_failed,
+    on_shapes,
     on_texts,
 )
 from graphstore.filter.dtype_words import canonical_dtype
@@ -66,9 +64,9 @@ def condition_of(
         test = _regex_condition(field, "".join(values[0]))
     else:
         tests = [_MAKERS[kind](field, operator, pieces) for pieces in values]
-        test = tests[0] if len(tests) == 1 else AnyOf(tests)
+        test = tests[0] if len(tests) == 1 else any_of(tests)
     if (operator is Operator.UNEQUAL and kind is not FieldKind.NUMBER) is not negated:
-        return Negated(test)
+        return inverse(test)
     return test
 
 
@@ -78,12 +76,11 @@ _TEXT_OPERATORS = (Operator.FITS, Operator.EQUAL, Operator.UNEQUAL, Operator.REG
 def _number_condition(field: str, operator: Operator, values: Sequence[Pieces]) -> Condition:
     if operator is Operator.REGEX:
         raise ValueRefusedError(f"{field} is a number, ~ needs a text", "use : = != < <= > >=")
-    number = number_field(field)
     if operator is Operator.UNEQUAL:
         equal = [_number_test(field, Operator.EQUAL, pieces) for pieces in values]
         presence_asked = all("".join(pieces).lower() == "none" for pieces in values)
-        return NumberDiffers(number, equal, presence_asked)
-    return NumberHolds(number, [_number_test(field, operator, pieces) for pieces in values])
+        return number_differs(field, equal, nan_counts=presence_asked)
+    return number_holds(field, [_number_test(field, operator, pieces) for pieces in values])
 
 
 def _number_test(field: str, operator: Operator, pieces: Pieces) -> NumberTest:
@@ -110,7 +107,7 @@ def _regex_condition(field: str, regex: str) -> Condition:
 
 def _text_condition(field: str, operator: Operator, pieces: Pieces) -> Condition:
     if field not in _ALWAYS_THERE and _lowered(pieces) == _NONE:
-        return Negated(on_texts(field, bool))
+        return inverse(on_texts(field, bool))
     fits = _whole_text_test(pieces)
     if field == "from" and operator is Operator.FITS:
         tail = _whole_text_test(("", "/" + pieces[0], *pieces[1:]))
@@ -173,25 +170,25 @@ _ABSENT = {"state": (OpState.NOT_COMPARED,), "guilt": (Guilt.NONE,)}
 def _metric_condition(field: str, _operator: Operator, pieces: Pieces) -> Condition:
     word = normalised("*".join(pieces))
     if word == "none":
-        return Holds(FAILED, lambda failed: not failed)
+        return on_failed(lambda failed: not failed)
     if word in ("any", "*"):
-        return Holds(FAILED, bool)
+        return on_failed(bool)
     if len(pieces) > 1:
         return on_texts(field, _whole_text_test(pieces))
     metric = metric_named(word)
     if metric is None:
         raise _unknown_choice(field, "*".join(pieces), (*map(str, Metric), "any", "none"))
-    return Holds(FAILED, lambda failed: metric in failed)
+    return on_failed(lambda failed: metric in failed)
 
 
 def _shape_condition(_field: str, _operator: Operator, pieces: Pieces) -> Condition:
     text = "*".join(pieces)
     if text.strip().lower() == "none":
-        return Holds(SHAPE, lambda shape: shape is None)
+        return on_shapes(lambda shape: shape is None)
     fits = shape_test(text)
     if fits is None:
         raise ValueRefusedError(f"{text!r} is not a shape")
-    return Holds(SHAPE, lambda shape: shape is not None and fits(shape))
+    return on_shapes(lambda shape: shape is not None and fits(shape))
 
 
 _MAKERS: dict[FieldKind, Callable[[str, Operator, Pieces], Condition]] = {

@@ -8,10 +8,9 @@ from typing import Any
 
 from graphstore.columns.coded import Bool
 from graphstore.columns.op_columns import OpColumns
-from graphstore.filter.conditions import AllOf
+from graphstore.filter.conditions import Condition, all_of
 from graphstore.filter.fields import Operator
 from graphstore.filter.predicates import condition_of
-from graphstore.op_row import OpRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +82,13 @@ class OpFilter:
         """Whether it asks for attributes of ops, which columns have only once they were read."""
         return any(term.field in ("attr", "on_rank") for term in self.terms)
 
-    def matches(self, row: OpRow) -> bool:
-        """True if every condition holds for *row*."""
-        return self.condition.matches(row)
-
     def mask(self, ops: OpColumns) -> Bool:
-        """The *ops* for which every condition holds: what :meth:`matches` says of each row."""
-        return self.condition.mask(ops)
+        """The *ops* for which every condition holds."""
+        return self._condition(ops)
 
     @cached_property
-    def condition(self) -> AllOf:
-        """The filter as one condition."""
-        return AllOf(
+    def _condition(self) -> Condition:
+        return all_of(
             [
                 condition_of(
                     term.field,

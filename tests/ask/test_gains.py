@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from divergraph.ask.columns import with_causes
 from graphstore.columns.coded import Coded
-from graphstore.columns.op_columns import OpColumns
 from graphstore.model import MetricSet, OpState, Side
 from graphstore.op_row import OpRow
 from graphstore.traverse.arrays import arrays_from_edges
+from tests.made.op_columns import columns_of
 
 ERRORS = st.one_of(st.none(), st.sampled_from([0.0, nan, inf]), st.floats(1e-6, 10))
 
@@ -44,7 +44,7 @@ def test_gain_is_over_the_worst_of_the_nearest_measured_ancestors(errors, data):
     edges = [(min(pair), max(pair)) for pair in drawn if pair[0] != pair[1]]
     graph = nx.DiGraph(edges)
     graph.add_nodes_from(range(size))
-    ops = OpColumns.of(list(map(row, range(size), errors)))
+    ops = columns_of(list(map(row, range(size), errors)))
     rows = with_causes(ops, arrays_of(size, edges), [], Coded.same((), size))
     for op in range(size):
         nearest = [
@@ -72,7 +72,7 @@ def test_hubs_of_ops_that_are_not_measured_take_no_square_of_time():
     edges += [(half, number) for number in range(half + 1, 2 * half + 1)]
     errors = [0.5 if number == 7 else 0.25 for number in range(2 * half + 1)]
     errors[half] = None
-    ops = OpColumns.of(list(map(row, range(len(errors)), errors)))
+    ops = columns_of(list(map(row, range(len(errors)), errors)))
     caused = with_causes(ops, arrays_of(len(ops), edges), [], Coded.same((), len(ops)))
     gains = {found.gain for found in caused}
     assert gains == {None, 0.5}

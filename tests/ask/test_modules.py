@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from divergraph.ask.overview_answers import modules_of
-from graphstore.columns.op_columns import OpColumns
 from graphstore.model import MetricSet, OpState, Side
 from graphstore.op_row import OpRow
+from tests.made.op_columns import columns_of
 
 
 def row(name: str, cosine: float, state: OpState, nonfinite: int = 0) -> OpRow:
@@ -21,7 +21,7 @@ def row(name: str, cosine: float, state: OpState, nonfinite: int = 0) -> OpRow:
 
 def test_ops_right_below_the_root_are_in_no_module():
     rows = [row(f"/{part}/add", 0.9, OpState.CLEAN) for part in "abc"]
-    modules = modules_of(OpColumns.of([*rows, row("/pool", 0.5, OpState.INHERITED)]))
+    modules = modules_of(columns_of([*rows, row("/pool", 0.5, OpState.INHERITED)]))
     assert [module.name for module in modules] == ["/a", "/b", "/c"]
 
 
@@ -31,7 +31,7 @@ def test_nan_is_the_worst_cosine_of_a_module():
         row("b/exp", math.nan, OpState.ORIGIN, nonfinite=2),
         row("c/exp", math.nan, OpState.CLEAN),  # the golden side's are the same
     ]
-    modules = modules_of(OpColumns.of([*rows, *broken]))
+    modules = modules_of(columns_of([*rows, *broken]))
     worst = {module.name: module.worst_cosine for module in modules}
     assert math.isnan(worst["b"])
     assert (worst["a"], worst["c"]) == (0.999, 0.999)

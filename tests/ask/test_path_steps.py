@@ -14,7 +14,6 @@ from divergraph.ask.error_paths.path_compression import FEWEST, folded
 from divergraph.ask.error_paths.path_steps import ATTENUATES, ErrorRegion, PathStep, PathSteps
 from divergraph.ask.facts import Facts, upstream_of_each
 from divergraph.ask.sentences import step_note
-from graphstore.columns.op_columns import OpColumns
 from graphstore.model import (
     ErrorSplit,
     Guilt,
@@ -29,6 +28,7 @@ from graphstore.model import (
 from graphstore.op_row import OpRow
 from graphstore.traverse.algorithms import descendants
 from graphstore.traverse.arrays import arrays_from_edges
+from tests.made.op_columns import columns_of
 
 SIZE = 9
 METRICS = MetricSet(0.9, 1.0, 1.0, 0.1, 0.0, (0.0, 1.0, 0.0, 1.0), 0.1, 0.1, 0.1, 0.1, 4)
@@ -67,7 +67,7 @@ def others_of(graph: nx.DiGraph, origins: list[str], start: str, op: str) -> lis
 
 @given(ROWS, EDGES, PLACES, PLACES, st.data())
 def test_steps_by_columns_are_those_of_each_op(given, edges, faulty, healed, data):
-    ops = OpColumns.of(list(map(op_row, range(SIZE), given)))
+    ops = columns_of(list(map(op_row, range(SIZE), given)))
     pairs = [(min(pair), max(pair)) for pair in edges if pair[0] != pair[1]]
     pairs += [(number, number + 1) for number in range(0, SIZE - 1, 2)]
     arrays = arrays_from_edges(ops.ids, ([a for a, _ in pairs], [b for _, b in pairs]))

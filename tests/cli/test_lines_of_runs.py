@@ -17,11 +17,11 @@ from divergraph.ask.trace_answers import ErrorPath, Trace, TraceStep
 from divergraph.cli.ask.propagation_text import show_origins_answer, show_roles, show_trace
 from divergraph.cli.text import show_run, show_steps
 from divergraph.rootcause.next_dump import NextDump
-from graphstore.columns.op_columns import OpColumns
 from graphstore.contract import RunData
 from graphstore.model import Guilt, OpState, Side
 from graphstore.op_row import OpRow
 from graphstore.traverse.arrays import arrays_from_edges
+from tests.made.op_columns import columns_of
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_runs_judged_by_thresholds_name_the_command_that_goes_further(printed):
 )
 def test_other_ends_say_how_bad_they_are(printed, error, said):
     step = OpRow(0, "a", "a", "Add", Side.DEVICE, "", "", None, "", 1, ())
-    facts = Facts(Side.DEVICE, arrays_from_edges(["a"], ([], [])), OpColumns.of([step]))
+    facts = Facts(Side.DEVICE, arrays_from_edges(["a"], ([], [])), columns_of([step]))
     region = ErrorRegion(facts, 0, np.array([True]), np.zeros(0, np.int32), np.zeros(1))
     steps = PathSteps(region, np.zeros(1, np.int32), {})
     paths = tuple(ErrorPath(to, steps, number, 0, ()) for to, number in (("y", 0.5), ("z", error)))

@@ -16,7 +16,6 @@ from divergraph.thresholds.verdicts import (
     verdict,
     worst,
 )
-from graphstore.columns.op_columns import OpColumns
 from graphstore.model import (
     Comparison,
     Level,
@@ -33,6 +32,7 @@ from graphstore.model import (
     Verdict,
 )
 from graphstore.op_row import OpRow
+from tests.made.op_columns import columns_of
 
 
 def metrics(error=0.0, cosine=1.0, nonfinite=0, in_golden=0):
@@ -105,7 +105,7 @@ def test_a_mask_of_the_same_infinities_is_no_worst_output():
     same = compared("op", Level.PASS, 2)
     assert worst_first([same, mask]) == [same, mask]
     rows = [op_row(topo, item) for topo, item in enumerate((same, mask, close))]
-    assert worst_ops(OpColumns.of(rows), 3) == [2, 0, 1]
+    assert worst_ops(columns_of(rows), 3) == [2, 0, 1]
 
 
 def op_row(topo: int, item: Comparison) -> OpRow:

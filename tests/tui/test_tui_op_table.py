@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from divergraph.ask import op_order
 from divergraph.ask.op_order import Order
 from divergraph.text.words import NOT_KNOWN
-from graphstore.columns.op_columns import OpColumns
 from graphstore.filter import parse_filter
 from graphstore.model import ErrorSplit, Guilt, Metric, MetricSet, OpState, Reason, Role, Side
 from graphstore.op_row import OpRow
+from tests.made.op_columns import columns_of
 from tui.render.op_table import OpList, OpTable
 from tui.style.glyphs import ASCII, UNICODE
 
@@ -46,7 +46,7 @@ def row(topo, error=None, **changes):
 
 
 def ops(rows):
-    return OpColumns.of(rows)
+    return columns_of(rows)
 
 
 def arranged(rows, order):
