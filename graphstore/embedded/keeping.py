@@ -119,9 +119,7 @@ class KeepingStore(CypherStore):
             entries.append(dataclasses.replace(entry, name=new_name))
         taken: list[str] = []
         for group in groups_of(entries):
-            by_home = {entry.home: source._views.tables(entry) for entry in group}
-            pairs = [(entry, by_home[entry.home]) for entry in group]
-            taken += write_copies(self._folder, pairs, replace=replace)
+            taken += write_copies(self._folder, source._views.pairs(group), replace=replace)
         return tuple(taken)
 
     def sums(self, name: str) -> object:

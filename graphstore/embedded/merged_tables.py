@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from graphstore.cypher.arrow_columns import integers, known
 from graphstore.embedded.arrow_rows import arrow_types, table_columns
-from graphstore.embedded.entry_facts import entry_info, entry_place
+from graphstore.embedded.entry_facts import entry_info, entry_place, is_as_written
 from graphstore.embedded.folders import Entry
 from graphstore.embedded.table_files import TABLE_NAMES, TableFiles
 from graphstore.schema.codec import plain_text
@@ -118,6 +118,8 @@ class MergedTables:
 
     sources: Sequence[_Source]
     few: Mapping[str, Sequence[Mapping[str, Any]]]
+    unchanged: TableFiles | None
+    """Tables that say all of it as they are, if there are such."""
 
     @classmethod
     def of(
@@ -133,8 +135,10 @@ class MergedTables:
         few: dict[str, list[dict[str, Any]]] = {name: [] for name in ("Graph", "Run", "Import")}
         models: dict[str, dict[str, Any]] = {}
         by_tables: dict[int, tuple[_Source, list[Entry]]] = {}
+        is_as_it_was = True
         for entry, tables in entries:
             by_tables.setdefault(id(tables), (_Source(tables), []))[1].append(entry)
+            is_as_it_was = is_as_it_was and is_as_written(entry)
         for source, sharers in by_tables.values():
             for row in source.rows("Graph"):
                 old, content = row["id"], row["content"]
@@ -162,7 +166,12 @@ class MergedTables:
                 and all(old == new for old, new in [*source.graphs.items(), *source.runs.items()])
             )
         sources = [source for source, _ in by_tables.values()]
-        return cls(sources, {**few, "Model": list(models.values())})
+        is_unchanged = is_as_it_was and len(sources) == 1 and sources[0].is_whole
+        return cls(
+            sources,
+            {**few, "Model": list(models.values())},
+            sources[0].tables if is_unchanged else None,
+        )
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         """(name, Arrow table or None) of each table, nodes first."""

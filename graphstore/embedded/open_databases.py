@@ -6,13 +6,13 @@ Views are of each entry, and of several together; processes of their own read th
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from graphstore.embedded.disk import DamagedStoreError
-from graphstore.embedded.entry_facts import damaged, is_as_written, what
+from graphstore.embedded.entry_facts import damaged, what
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.query_process import QueryProcesses
 from graphstore.embedded.table_reader import TableReader
@@ -21,18 +21,8 @@ from graphstore.errors import StoreError, UnknownNameError
 from graphstore.recent import Recent
 
 _T = TypeVar("_T")
-_Key: TypeAlias = tuple[Path | str, Tables]
+_Key: TypeAlias = tuple[Path | None, Tables]
 _FEW_READERS = 8
-
-
-def _are_all_of_one(entries: list[Entry]) -> bool:
-    """True if *entries* share tables that say the same of them, and of nothing else."""
-    first = entries[0]
-    return (
-        first.shared is not None
-        and first.manifest.get("together") == len(entries)
-        and all(entry.shared == first.shared and is_as_written(entry) for entry in entries)
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,60 +65,25 @@ class OpenDatabases:
                 raise damaged(entry, str(error.where)) from error
         return self.answer(fresh, ask)
 
-    def of(self, entry: Entry, only: Tables = None) -> QueryProcesses:
-        """The view of what shares its tables with an entry; opened anew if it was replaced.
+    def of(self, entries: Sequence[Entry], only: Tables = None) -> QueryProcesses:
+        """A database of one or more entries, under the names they have; *only* these tables are
+        asked for.
 
         Raises:
-            UnknownNameError: the entry is gone since a moment.
-            StoreError: its tables are not what was written, and there is no view of them.
+            UnknownNameError: one is gone or was replaced since it was read.
+            StoreError: the tables of one are not what was written, and there is no view of them.
         """
-        # shared tables are never replaced
-        stamp = entry.stamp if entry.shared is None else None
-        return self._of(entry, entry.home, stamp, self._views.of, only)
-
-    def named(self, entry: Entry, only: Tables = None) -> QueryProcesses:
-        """That of an entry alone, under the name it has."""
-        if entry.shared is None and is_as_written(entry):
-            return self.of(entry, only)
-        return self._of(entry, str(entry.folder), entry.stamp, self._views.named, only)
-
-    def of_all(self, entries: list[Entry], only: Tables) -> QueryProcesses:
-        """A database of one or more entries, under the names they have; *only* these tables are
-        asked for."""
         only = self._views.worth(entries, only)
-        if len(entries) == 1:
-            return self.named(entries[0], only)
-        if _are_all_of_one(entries):
-            return self.of(entries[0], only)
         stamps = [(entry.folder, entry.stamp) for entry in entries]
+        key = (entries[0].folder if len(entries) == 1 else None, only)
         try:
-            return self._opened(("", only), stamps, lambda: self._views.merged(entries, only))
+            return self._opened(key, stamps, lambda: self._views.of(entries, only))
         except StoreError:
-            for entry in entries:  # perhaps one was replaced or deleted since it was listed
+            for entry in entries:
                 fresh = self._folder.entry(entry.kind, entry.name)
                 if fresh is None or fresh.stamp != entry.stamp:
                     raise UnknownNameError(what(entry), entry.name) from None
             raise
-
-    def _of(
-        self,
-        entry: Entry,
-        key: Path | str,
-        stamp: object,
-        make: Callable[[Entry, Tables], View],
-        only: Tables,
-    ) -> QueryProcesses:
-        try:
-            return self._opened((key, only), stamp, lambda: make(entry, only))
-        except StoreError:
-            # perhaps it was replaced since its manifest was read
-            fresh = self._folder.entry(entry.kind, entry.name)
-            if fresh is None:
-                raise UnknownNameError(what(entry), entry.name) from None
-            if fresh.stamp == entry.stamp:
-                raise
-            key = key if fresh.shared is None else fresh.home
-            return self._of(fresh, key, fresh.stamp, make, only)
 
     def _opened(self, key: _Key, stamp: object, make: Callable[[], View]) -> QueryProcesses:
         with self._lock:
@@ -145,7 +100,7 @@ class OpenDatabases:
     def forget(self, folder: Path) -> None:
         """Open the views of the entry in *folder* anew when they are asked for."""
         with self._lock:
-            for key in [key for key in self._open if str(key[0]) == str(folder)]:
+            for key in [key for key in self._open if key[0] == folder]:
                 self._close(key)
 
     def _close(self, key: _Key) -> None:

@@ -262,8 +262,6 @@ def renew(folder: StoreFolder, entries: Sequence[Entry], views: Views) -> Iterat
     for group, reason in incomplete(entries):
         with suppress(DamagedStoreError, NameTakenError, UnknownNameError):  # or changed meanwhile
             stamps = {entry.name: entry.stamp for entry in group}
-            tables = views.tables(group[0])
-            pairs = [(entry, tables) for entry in group]
-            write_copies(folder, pairs, replace=True, stamps=stamps)
+            write_copies(folder, views.pairs(group), replace=True, stamps=stamps)
             for entry in group:
                 yield f"wrote the {what(entry)} {entry.name!r} anew: {reason}"

@@ -121,10 +121,11 @@ class EmbeddedStore(KeepingStore):
 
     def _database_of(self, target: str | None, cypher: str = "") -> QueryProcesses:
         only = tables_named(cypher) if cypher else None
-        if target is not None:
-            return self._databases.of_all([self._known(target)], only)
         for looks_left in reversed(range(_LOOKS)):
-            entries = self._folder.entries("runs") + self._folder.entries("graphs")
+            if target is not None:
+                entries = [self._known(target)]
+            else:
+                entries = self._folder.entries("runs") + self._folder.entries("graphs")
             if not entries:
                 raise InputError(
                     "there is nothing to query yet",
@@ -132,9 +133,9 @@ class EmbeddedStore(KeepingStore):
                     hint="make a run with compare, or import a graph",
                 )
             try:
-                return self._databases.of_all(entries, only)
+                return self._databases.of(entries, only)
             except UnknownNameError:
-                # Another process deleted one between the listing and the look: without it, then.
+                # Another process deleted or replaced one between the listing and the look.
                 if not looks_left:
                     raise
         raise AssertionError("the last look returns or raises")
@@ -230,8 +231,7 @@ class EmbeddedStore(KeepingStore):
             columns = map(values_of, table.columns)
             rows = tuple(zip(*columns, strict=True))
             return cut(QueryResult(tuple(table.column_names), rows), limits.limit)
-        database = self._databases.named(entry) if _says_name(query) else self._databases.of(entry)
-        return database.ask(query.text, params, limits)
+        return self._database_of(place.name).ask(query.text, params, limits)
 
     def _ask_table(self, place: TargetKeys, query: NamedQuery, params: Mapping[str, object]) -> Any:
         table = self._from_tables(self._known(place.name), query, params)

@@ -1,7 +1,7 @@
 """Databases of the engine, made of the tables of entries when they are first asked for.
 
-They lie in ``<root>/scratch`` and can be made again: of one entry, of one under another name than
-it was written with, and of several together, as one query reads one database.
+They lie in ``<root>/scratch`` and can be made again: of one entry or of several together, as one
+query reads one database, under the names that they have.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,10 +31,8 @@ from graphstore.embedded.engine import engine_name
 from graphstore.embedded.entry_facts import damaged
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.merged_tables import MergedTables
-from graphstore.embedded.older_databases import older_tables
-from graphstore.embedded.shared_tables import MANIFEST, SHARED
+from graphstore.embedded.shared_tables import MANIFEST
 from graphstore.embedded.table_files import (
-    TABLE_NAMES,
     TABLES,
     TableFiles,
     manifest_of,
@@ -89,22 +87,63 @@ class Views:
         self._may_write = may_write
         self._temporary: OwnFolder | None = None
 
-    def of(self, entry: Entry, only: Tables = None) -> View:
-        """What the tables of an entry say, those of other runs in them included; *only* these, with
-        the nodes that they join, if there is no view of all.
+    def of(self, entries: Sequence[Entry], only: Tables = None) -> View:
+        """What the tables of *entries* say; *only* these, with the nodes that they join, if there
+        is no view of all. The key of a single run, for which ``$run`` stands, is as it was.
 
         Raises:
             DamagedStoreError: they are not what was written.
-            StoreError: a newer version of the engine wrote it, and there are no tables.
+            StoreError: a newer version of the engine wrote one, and it has no tables.
         """
+        folder = self._folder(_size(entries))
+        name = _name("view", {entry.folder: entry.stamp for entry in entries})
+        target = folder.root / SCRATCH / name
+        view = View.of(target)
+        if view is None and only is not None:
+            target = target.with_name(f"{name}+{_digest(repr(sorted(only)))}")
+            view = View.of(target)
+        if view is not None:
+            return view
+        needed = only and {end for one in only for end in _ENDS.get(one, ())} | only
+        with folder.writing() as written:
+            database = written / _DATABASE
+            paths = paths_in(self._files(entries, written / TABLES))
+            write_database(database, [one for one in paths if needed is None or one[0] in needed])
+            shutil.rmtree(written / TABLES, ignore_errors=True)
+            with os_errors("write", target):
+                sync(database)
+                facts = {**file_facts(database, quickly=True), "engine": engine_name()}
+                write_json(written / MANIFEST, facts)
+                if folder is self._store:
+                    self.drop_orphans()
+                _put(folder.root, written, target)
+        view = View.of(target)
+        if view is None:
+            raise StoreError("a database vanished", where=str(target), retryable=True)
+        return view
 
-        def files(_draft: Path) -> Path:
-            tables = self.tables(entry)
-            if path := next(tables.damaged(), None):
-                raise damaged(entry, str(path))
-            return tables.folder
+    def _files(self, entries: Sequence[Entry], draft: Path) -> Path:
+        """The folder with the tables of *entries*: the *draft*, or their own if they say all."""
+        merged = MergedTables.of(self.pairs(entries), same_keys=len(entries) == 1)
+        own = merged.unchanged
+        if own is None:
+            write_table_files(draft, merged)
+            return draft
+        if path := next(own.damaged(), None):
+            raise damaged(entries[0], str(path))
+        return own.folder
 
-        return self._made(_name_of(entry), files, _size([entry]), only)
+    def pairs(self, entries: Iterable[Entry]) -> list[tuple[Entry, TableFiles]]:
+        """Each of *entries* with its :meth:`tables`: the same where several share them."""
+        kept: dict[Path, TableFiles] = {}
+        pairs = []
+        for entry in entries:
+            # what is made of a database is of one entry, whatever else is in that
+            home = entry.folder if "database" in entry.manifest else entry.home
+            if home not in kept:
+                kept[home] = self.tables(entry)
+            pairs.append((entry, kept[home]))
+        return pairs
 
     def tables(self, entry: Entry) -> TableFiles:
         """The tables of an entry; those of one that an earlier version kept as a database are made
@@ -117,26 +156,18 @@ class Views:
         tables = entry.tables
         if tables is not None:
             return tables
+        from graphstore.embedded.older_databases import older_tables  # a store, which has views
+
         folder = self._folder(_size([entry]))
-        target = folder.root / SCRATCH / _older_name(entry)
+        target = folder.root / SCRATCH / _name("tables", {entry.folder: entry.stamp})
         with suppress(StoreError):
             return _tables_in(target)
-        with folder.writing() as written, older_tables(entry) as older:
-            write_table_files(written / TABLES, ((name, older.table(name)) for name in TABLE_NAMES))
+        with folder.writing() as written:
+            write_table_files(written / TABLES, older_tables(self._store.root, entry))
             with os_errors("write", target):
                 write_json(written / MANIFEST, {"tables": manifest_of(written / TABLES)})
                 _put(folder.root, written, target)
         return _tables_in(target)
-
-    def named(self, entry: Entry, only: Tables = None) -> View:
-        """The same of an entry alone, under its name of now; its key, for which ``$run`` stands, is
-        as it was."""
-        name = _name("named", entry.folder, entry.stamp)
-        return self._merged(name, [entry], only, same_keys=True)
-
-    def merged(self, entries: Sequence[Entry], only: Tables = None) -> View:
-        """All *entries* together."""
-        return self._merged(_merged_name(self._store), entries, only, same_keys=False)
 
     def worth(self, entries: Sequence[Entry], only: Tables) -> Tables:
         """*only*, if a view of *entries* is so large that one of few tables is worth it."""
@@ -168,47 +199,6 @@ class Views:
         if self._temporary is not None:
             self._temporary.remove()
             self._temporary = None
-
-    def _merged(
-        self, name: str, entries: Sequence[Entry], only: Tables, *, same_keys: bool
-    ) -> View:
-        def files(draft: Path) -> Path:
-            homes = {entry.home: entry for entry in entries}
-            by_home = {home: self.tables(entry) for home, entry in homes.items()}
-            tables = [(entry, by_home[entry.home]) for entry in entries]
-            write_table_files(draft, MergedTables.of(tables, same_keys=same_keys))
-            return draft
-
-        return self._made(name, files, _size(entries), only)
-
-    def _made(self, name: str, files: Callable[[Path], Path], size: int, only: Tables) -> View:
-        """The view *name*, made of the tables in the folder that *files* gives, which may be the
-        one it is given."""
-        folder = self._folder(size)
-        target = folder.root / SCRATCH / name
-        view = View.of(target)
-        if view is None and only is not None:
-            target = target.with_name(f"{name}+{_digest(repr(sorted(only)))}")
-            view = View.of(target)
-        if view is not None:
-            return view
-        needed = only and {end for one in only for end in _ENDS.get(one, ())} | only
-        with folder.writing() as written:
-            database = written / _DATABASE
-            paths = paths_in(files(written / TABLES))
-            write_database(database, [one for one in paths if needed is None or one[0] in needed])
-            shutil.rmtree(written / TABLES, ignore_errors=True)
-            with os_errors("write", target):
-                sync(database)
-                facts = {**file_facts(database, quickly=True), "engine": engine_name()}
-                write_json(written / MANIFEST, facts)
-                if folder is self._store:
-                    self.drop_orphans()
-                _put(folder.root, written, target)
-        view = View.of(target)
-        if view is None:
-            raise StoreError("a database vanished", where=str(target), retryable=True)
-        return view
 
     def _folder(self, size: int) -> StoreFolder:
         """Where *size* bytes can be written: a full disk keeps nobody from reading."""
@@ -244,15 +234,10 @@ def _size(entries: Sequence[Entry]) -> int:
 
 
 def _current(store: StoreFolder) -> set[str]:
-    """The names of the views that may be asked again."""
-    stamps = store.stamps().items()
-    names = {_name("named", *entry) for entry in stamps}
-    homes = [
-        *(stamp for _, stamp in stamps),
-        *(one.name for one in (store.root / SHARED).glob("*")),
-    ]
-    views = {name(home) for home in homes for name in (_view_name, _older)}
-    return {*names, *views, _merged_name(store)}
+    """The names of what may be asked for again: of each entry, and of all."""
+    stamps = store.stamps()
+    single = {_name(kind, {one: stamps[one]}) for one in stamps for kind in ("view", "tables")}
+    return {*single, _name("view", stamps)}
 
 
 def _tables_in(folder: Path) -> TableFiles:
@@ -262,29 +247,8 @@ def _tables_in(folder: Path) -> TableFiles:
     return tables
 
 
-def _name_of(entry: Entry) -> str:
-    return _view_name(entry.shared or entry.stamp)
-
-
-def _older_name(entry: Entry) -> str:
-    return _older(entry.shared or entry.stamp)
-
-
-def _older(of: object) -> str:
-    return f"tables-{_digest(repr(of))}"
-
-
-def _view_name(of: object) -> str:
-    return f"view-{_digest(repr(of))}"
-
-
-def _merged_name(store: StoreFolder) -> str:
-    stamps = [(str(folder), *stamp) for folder, stamp in store.stamps().items()]
-    return f"merged-{_digest(repr(sorted(stamps)))}"
-
-
-def _name(kind: str, folder: Path, stamp: tuple[int, int]) -> str:
-    return f"{kind}-{_digest(repr((str(folder), *stamp)))}"
+def _name(kind: str, stamps: Mapping[Path, tuple[int, int]]) -> str:
+    return f"{kind}-{_digest(repr(sorted((str(one), *stamp) for one, stamp in stamps.items())))}"
 
 
 def _digest(text: str) -> str:

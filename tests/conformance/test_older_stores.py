@@ -13,7 +13,7 @@ from store_contents import everything, flip
 
 from benchmarks.scale.local_neo4j import LocalServer
 from graphstore.contract import QueryParameters
-from graphstore.embedded import EmbeddedStore, older_databases
+from graphstore.embedded import EmbeddedStore
 from graphstore.embedded.disk import file_facts, read_json, write_json
 from graphstore.errors import StoreError
 from graphstore.model import Side
@@ -23,10 +23,7 @@ from graphstore.schema.codec import attrs_text
 NEW_RELS = "HAS_GRAPH|HAS_OP|PRODUCES|INPUT_OF|OF_TENSOR|OF_DEVICE|OF_GOLDEN|OF_GRAPH"
 
 
-def test_an_older_store_says_what_a_new_one_does(
-    older: Path, tmp_path: Path, sample_run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(older_databases, "_SLICE", 3)
+def test_an_older_store_says_what_a_new_one_does(older: Path, tmp_path: Path, sample_run) -> None:
     names = ("first", "second", "third")
     with EmbeddedStore(older) as store, EmbeddedStore(tmp_path / "new") as new:
         new.save_run(sample_run("first"))
