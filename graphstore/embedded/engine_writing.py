@@ -23,7 +23,6 @@ _MOST_POOL = 2**33
 """Bytes that no copy may take more than."""
 _POOL_FULL = "buffer pool is full"
 """What the engine says of a copy that needs more memory than it was given."""
-_IDLE_SECONDS = 10.0
 _SMALL = 2**20
 """To open the engine takes longer than to copy so few bytes: it stays open for more of them."""
 _NOT_NEEDED = frozenset(("numpy", "pandas", "polars"))
@@ -33,13 +32,11 @@ _NOT_NEEDED = frozenset(("numpy", "pandas", "polars"))
 def main() -> None:
     """Do what standard input says."""
     sys.meta_path[:] = [_Finder(finder) for finder in sys.meta_path]
-    serve(_done, lambda: _IDLE_SECONDS)
+    serve(_done)
 
 
-def _done(request: tuple[Path, Sequence[str], Sequence[tuple[str, Path]]] | None) -> object:
+def _done(request: tuple[Path, Sequence[str], Sequence[tuple[str, Path]]]) -> object:
     """True, or why a request could not be done."""
-    if request is None:
-        return True
     path, ddl, files = request
     try:
         with engine_errors(path):
@@ -122,70 +119,29 @@ def _is_copied(connection: Any, table: str, rows: Any) -> bool:
     return True
 
 
-# The memory and threads the engine may take for copying a table. It ends a copy that needs more,
-# and fills what it may take with pages that are written anyway: so neither too little nor much too
-# much. The figures were measured for ladybug 0.19, one thread for nodes and two for relationships,
-# as the least with which tables of different shapes could be copied, and made larger.
-
 _LEAST_POOL = 2**27
 """Bytes of memory the engine needs to write anything."""
 _ONE_THREAD_FROM = 200 * 2**20
 """Relationships that take so much memory are copied by one thread, others by two."""
 _CHUNK = 2**17
 """Rows of a node table that the engine has in memory at once."""
-_NUMBER, _TEXT_PLACE = 8, 12
-"""Bytes the engine has for a number, and for a text beside what it is made of."""
-_A_FIXED_BYTE, _A_TEXT_BYTE, _A_LIST_BYTE, _A_BLOB_BYTE = 3.5, 7.0, 2.5, 8.0
-"""What it takes for each byte of such columns of a chunk, copies while they grow included."""
-_FOR_RELS, _A_REL, _A_REL_BYTE, _A_REL_BYTE_AGAIN = 2**25, 50, 8, 6
-"""What it takes for relationships, for each of them, and for each byte of their texts: of texts
-that are all different, and of those that come again and again."""
+_A_BYTE, _A_REL = 4, 60
+"""What it takes for each byte of a chunk of nodes, and for each relationship; measured for ladybug
+0.19 with tables of the made models. Others take more, and get it when a copy has failed."""
 
 
 def _pool_and_threads(rows: Any) -> tuple[int, int]:
-    """Bytes and threads for an Arrow table; one thread for nodes, as each has rows of its own in
-    memory."""
+    """The memory, in bytes, and the threads with which to copy an Arrow table first.
+
+    The engine ends a copy that needs more, and fills what it may take with pages that are written
+    anyway: so neither too little nor much too much. Nodes have one thread, as each has rows of its
+    own in memory; relationships are there all at once.
+    """
     if "from" not in rows.column_names:
-        return _node_pool(rows), 1
-    pool = _rel_pool(rows)
+        chunk = min(_CHUNK, len(rows)) / len(rows)
+        return max(_LEAST_POOL, round(_A_BYTE * rows.nbytes * chunk)), 1
+    pool = max(_LEAST_POOL, _A_REL * len(rows) + 2 * rows.nbytes)
     return pool, 2 if pool < _ONE_THREAD_FROM else 1
-
-
-def _node_pool(rows: Any) -> int:
-    """Bytes for nodes, by their largest chunk."""
-    chunks = (rows.slice(first, _CHUNK) for first in range(0, len(rows), _CHUNK))
-    return max(_LEAST_POOL, *(round(sum(map(_column_pool, chunk.columns))) for chunk in chunks))
-
-
-def _rel_pool(rows: Any) -> int:
-    """Bytes for relationships: the engine has all of them in memory."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    texts = 0
-    for column in rows.columns:
-        if pa.types.is_dictionary(column.type):
-            longest = [pc.max(pc.binary_length(part.dictionary)).as_py() for part in column.chunks]
-            texts += _A_REL_BYTE_AGAIN * len(column) * max(filter(None, longest), default=0)
-        elif pa.types.is_string(column.type):
-            texts += _A_REL_BYTE * (pc.sum(pc.binary_length(column)).as_py() or 0)
-    return max(_LEAST_POOL, _FOR_RELS + _A_REL * len(rows) + texts)
-
-
-def _column_pool(column: Any) -> float:
-    import pyarrow as pa
-
-    kind = column.type
-    if pa.types.is_string(kind):
-        return _A_TEXT_BYTE * float(column.nbytes)
-    if pa.types.is_binary(kind):
-        return _A_BLOB_BYTE * float(column.nbytes)
-    if pa.types.is_list(kind):
-        return _A_LIST_BYTE * float(column.nbytes)
-    if pa.types.is_dictionary(kind):
-        texts = sum([int(part.dictionary.nbytes) for part in column.chunks])
-        return _A_FIXED_BYTE * _TEXT_PLACE * len(column) + _A_TEXT_BYTE * texts
-    return _A_FIXED_BYTE * _NUMBER * len(column)
 
 
 class _Finder(MetaPathFinder):

@@ -176,7 +176,7 @@ def main() -> None:
     except StoreError as error:
         database = error
     _limit_memory(memory)
-    serve(lambda question: question is None or _result(database, memory, *question), lambda: None)
+    serve(lambda question: question is None or _result(database, memory, *question))
 
 
 def _result(

@@ -13,7 +13,6 @@ from own_mounts import own_mounts
 from graphstore.contract import QueryParameters
 from graphstore.embedded import EmbeddedStore
 from graphstore.embedded.child_process import ChildProcess
-from graphstore.embedded.write_process import _writing
 from graphstore.errors import StoreError
 from graphstore.model import Side
 
@@ -233,12 +232,3 @@ def test_an_engine_that_dies_is_one_sentence_and_the_next_question_works(
                 store.query("MATCH (op:Op) RETURN count(op)", QueryParameters(), "first")
         assert store.graph("first") == sample_run("first").device
         assert store.info().pending == ()
-
-
-def test_one_writer_is_kept_for_the_next(tmp_path: Path) -> None:
-    with _writing(may_stay=True) as first:
-        pass
-    with _writing(may_stay=True) as second:
-        assert second is first
-        with _writing(may_stay=True) as beside:
-            assert beside is not first
