@@ -1,17 +1,15 @@
 """The file ``arrays-<digest>`` of a graph: what traversals and searches load of it, ready made.
 
-It lies beside the database, which it follows from, and goes with it. The first line says its format
-and hashes: of the graph's content, and of all that comes after; the second type and length of each
-of the arrays behind it. A file is read whole and its hash taken before anything of it is used; one
-that is damaged is made again. Nothing is mapped: what a disk loses later would end the process.
+It lies beside the tables, which it follows from, and goes with them: arrays in a zip file of numpy,
+whose checksums are held against what is read. One that is damaged is made again. Nothing is mapped:
+what a disk loses later would end the process.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,25 +24,24 @@ from graphstore.cypher.targets import LoadedGraph
 from graphstore.embedded.disk import draft_path
 from graphstore.private_folder import share_as
 from graphstore.traverse.arrays import GraphArrays
+from graphstore.zip_damage import ZIP_DAMAGE
 
 PATTERN = "arrays-*"
-_FORMAT = 2
+_FORMAT = 3
 """To be raised when the same graph gives other numbers or columns."""
 _WORTH = 10_000
-"""Ops of the smallest graph that is kept: others are read from their database at once."""
+"""Ops of the smallest graph that is kept: others are read from their tables at once."""
 _ROOM = 4
 """A file may take this part, one in so many, of the room that is left on the disk."""
-_LONGEST_MARK = 200
-_ALIGNED = 8
-"""Every array begins at a multiple of so many bytes."""
-_LONGEST_LINE = 1000
-"""More bytes than the first line has."""
+_MARK = "mark"
+"""The array that says format and graph."""
+_ENDS = ("successor_start", "successor_ops", "predecessor_start", "predecessor_ops")
 
 
 def kept(home: Path, content: str) -> LoadedGraph | None:
     """The graph of that content kept in the folder *home*; None if there is none, or damaged."""
-    body = _body(_file(home, content), [content])
-    return None if body is None else _unpacked(body)
+    columns = _columns(_file(home, content), [content])
+    return None if columns is None else _unpacked(columns)
 
 
 def keep(root: Path, home: Path, content: str, ops: int, graph: Callable[[], LoadedGraph]) -> None:
@@ -53,15 +50,16 @@ def keep(root: Path, home: Path, content: str, ops: int, graph: Callable[[], Loa
     if ops < _WORTH:
         return
     try:
-        body = _packed(graph())
+        columns = {_MARK: np.array(_mark(content)), **_packed(graph())}
     except ValueError:
-        return  # it is read from its database every time
+        return  # it is read from its tables every time
     draft = draft_path(root)
     with suppress(OSError):
-        if shutil.disk_usage(root).free < _ROOM * len(body):
+        if shutil.disk_usage(root).free < _ROOM * sum(one.nbytes for one in columns.values()):
             return
         try:
-            draft.write_bytes(_mark(content) + _hash(body) + body)
+            with draft.open("wb") as file:
+                np.savez(file, **columns)
             share_as(root, draft)
             draft.replace(_file(home, content))
         finally:
@@ -71,38 +69,35 @@ def keep(root: Path, home: Path, content: str, ops: int, graph: Callable[[], Loa
 def is_sound(path: Path, contents: Iterable[str]) -> bool:
     """True if a file is what was written, of that of these *contents* it is named after."""
     named = [content for content in contents if _file(path.parent, content) == path]
-    return _body(path, named) is not None
+    return _columns(path, named) is not None
 
 
 def _file(home: Path, content: str) -> Path:
     return home / PATTERN.replace("*", _digest(content)[:16])
 
 
-def _body(path: Path, contents: Iterable[str]) -> memoryview | None:
+def _columns(path: Path, contents: Iterable[str]) -> Mapping[str, NDArray[Any]] | None:
+    """All arrays of a file; None if it is not that of one of these graphs, or damaged."""
     try:
-        data = path.read_bytes()
-    except OSError:
+        # opened here: numpy leaves a damaged one open
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            columns = dict(arrays)
+    except (OSError, ValueError, LookupError, AttributeError, *ZIP_DAMAGE):
         return None
-    body = memoryview(data)[data.find(b"\n", 0, _LONGEST_MARK) + 1 :]
-    begin = data[: len(data) - len(body)]
-    of_graph = any(begin.startswith(_mark(content)) for content in contents)
-    return body if of_graph and begin.endswith(_hash(body)) else None
+    is_known = str(columns.get(_MARK)) in map(_mark, contents)
+    return columns if is_known else None
 
 
-def _mark(content: str) -> bytes:
-    return f"{_FORMAT:5} {_digest(content)} ".encode()  # arrays behind it are aligned
-
-
-def _hash(body: bytes | memoryview) -> bytes:
-    return f"{hashlib.sha256(body).hexdigest()}\n".encode()
+def _mark(content: str) -> str:
+    return f"{_FORMAT} {_digest(content)}"
 
 
 def _digest(content: str) -> str:
     return hashlib.sha256(content.encode(errors="surrogateescape")).hexdigest()
 
 
-def _packed(graph: LoadedGraph) -> bytes:
-    """The bytes of *graph*.
+def _packed(graph: LoadedGraph) -> dict[str, Any]:
+    """The arrays of *graph*.
 
     Raises:
         ValueError: a text holds the character that ends texts.
@@ -110,56 +105,35 @@ def _packed(graph: LoadedGraph) -> bytes:
     index, arrays, lists = graph.index, graph.arrays, graph.given
     ids, kinds = PackedTexts.of(index.ids), Coded.of(index.kinds)
     renamed = [] if index.names is index.ids else _differing(index.ids, index.names)
-    columns = (
-        np.array([graph.exact]),
-        ids.column,
-        ids.ends,
-        ids.checksums(),
-        np.asarray(renamed, dtype=np.int32),
-        PackedTexts.of([index.names[number] for number in renamed]).column,
-        kinds.codes,
-        PackedTexts.of(kinds.values).column,
-        arrays.successor_start,
-        arrays.successor_ops,
-        arrays.predecessor_start,
-        arrays.predecessor_ops,
-        lists.start,
-        lists.numbers,
-        PackedTexts.of(lists.names).column,
+    return {
+        "exact": np.array(graph.exact),
+        "ids": ids.column,
+        "ends": ids.ends,
+        "checksums": ids.checksums(),
+        "renamed": np.asarray(renamed, dtype=np.int32),
+        "names": PackedTexts.of([index.names[number] for number in renamed]).column,
+        "kinds": kinds.codes,
+        "kind_names": PackedTexts.of(kinds.values).column,
+        **{name: getattr(arrays, name) for name in _ENDS},
+        "given_start": lists.start,
+        "given": lists.numbers,
+        "given_names": PackedTexts.of(lists.names).column,
+    }
+
+
+def _unpacked(columns: Mapping[str, NDArray[Any]]) -> LoadedGraph:
+    """The graph of :func:`_packed`; its texts are made when they are asked for."""
+    ids = PackedTexts(columns["ids"], columns["ends"])
+    number = PlacesOfTexts(ids, columns["checksums"])
+    own, kinds, given = (
+        PackedTexts.of_column(columns[name]) for name in ("names", "kind_names", "given_names")
     )
-    return b"".join(_parts(columns))
-
-
-def _unpacked(data: memoryview) -> LoadedGraph:
-    """The graph of :func:`_packed`, of arrays in *data*: nothing of it is copied, and texts are
-    made when they are asked for."""
-    column = _columns(data)
-    exact = bool(next(column)[0])
-    ids = PackedTexts(next(column), next(column))
-    number = PlacesOfTexts(ids, next(column))
-    renamed, own = next(column).tolist(), PackedTexts.of_column(next(column))
-    kinds = Coded(next(column), tuple(PackedTexts.of_column(next(column))))
-    arrays = GraphArrays(ids, next(column), next(column), next(column), next(column), number)
-    lists = Lists(next(column), next(column), PackedTexts.of_column(next(column)))
-    index = OpIndex(ids, _names(ids, renamed, own), tuple(kinds))
-    return LoadedGraph(index, arrays, lists, exact)
-
-
-def _parts(columns: Sequence[NDArray[Any]]) -> Iterator[bytes]:
-    line = json.dumps([(column.dtype.str, len(column)) for column in columns]).encode()
-    yield line + b" " * (-(len(line) + 1) % _ALIGNED) + b"\n"
-    for column in columns:
-        yield column.tobytes()
-        yield bytes(-column.nbytes % _ALIGNED)
-
-
-def _columns(data: memoryview) -> Iterator[NDArray[Any]]:
-    line, _, _ = bytes(data[:_LONGEST_LINE]).partition(b"\n")
-    place = len(line) + 1
-    for kind, length in json.loads(line):
-        column = np.frombuffer(data, kind, length, place)
-        yield column
-        place += column.nbytes + -column.nbytes % _ALIGNED
+    ends: dict[str, Any] = {name: columns[name] for name in _ENDS}
+    arrays = GraphArrays(ids, places=number, **ends)
+    names = _names(ids, columns["renamed"].tolist(), own)
+    index = OpIndex(ids, names, tuple(Coded(columns["kinds"], tuple(kinds))))
+    lists = Lists(columns["given_start"], columns["given"], given)
+    return LoadedGraph(index, arrays, lists, bool(columns["exact"]))
 
 
 def _differing(ids: Sequence[str], names: Sequence[str]) -> list[int]:
