@@ -16,14 +16,11 @@ from graphstore.cypher.limits import NO_LIMITS, QueryLimits
 from graphstore.cypher.statements import load_statements
 from graphstore.errors import QueryError, StoreError
 from graphstore.neo4j.address import parse_address
-from graphstore.neo4j.in_time import answered_in_time
 from graphstore.neo4j.local_server import running_on
 from graphstore.neo4j.local_server.coming_back import comes_back, heap_of, is_started_again
 from graphstore.neo4j.local_server.managed import is_running
 from graphstore.neo4j.passwords import Password
-from graphstore.neo4j.patience import Patience
 from graphstore.neo4j.plain_values import SCALARS, plain_value
-from graphstore.neo4j.pulse import NoPulseError, Pulse
 from graphstore.neo4j.server_errors import (
     ServerRequest,
     bad_driver_url,
@@ -33,6 +30,7 @@ from graphstore.neo4j.server_errors import (
     server_error,
     wire_error,
 )
+from graphstore.neo4j.waiting import NoPulseError, Patience, Pulse, answered_in_time
 
 if TYPE_CHECKING:
     import neo4j
@@ -154,7 +152,7 @@ class Connection:
 
         @neo4j.unit_of_work(metadata={running_on.QUERY_NAME: name}, timeout=timeout)
         def work(transaction: neo4j.ManagedTransaction) -> QueryResult:
-            with self._hopeless(cypher, timeout, stopped):
+            with self._errors(cypher, timeout, stopped, inside=True):
                 try:
                     result = transaction.run(cypher, dict(params))
                 except (OverflowError, TypeError, ValueError) as error:
@@ -259,7 +257,7 @@ class Connection:
         @neo4j.unit_of_work(timeout=CHANGE_SECONDS)
         def transact(transaction: neo4j.ManagedTransaction) -> _T:
             def run(cypher: str, **params: object) -> list[dict[str, Any]]:
-                with self._hopeless():
+                with self._errors(inside=True):
                     return transaction.run(cypher, params).data()
 
             return work(run)
@@ -273,7 +271,7 @@ class Connection:
         import neo4j
 
         def work(transaction: neo4j.ManagedTransaction) -> None:
-            with self._hopeless():
+            with self._errors(inside=True):
                 transaction.run(statement).consume()
 
         def asked() -> None:
@@ -362,31 +360,16 @@ class Connection:
         return ServerRequest(self.url, self.database, self._source, cypher, timeout)
 
     @contextmanager
-    def _hopeless(
-        self,
-        cypher: str | None = None,
-        timeout: float | None = None,
-        stopped: Cancellation | None = None,
-    ) -> Iterator[None]:
-        """Turn errors that would come again into ours, which the driver does not retry."""
-        import neo4j
-
-        try:
-            yield
-        except neo4j.exceptions.Neo4jError as error:
-            if stopped is not None:
-                stopped.check()
-            if is_hopeless(error):
-                raise server_error(error, self._asked(cypher, timeout)) from error
-            raise
-
-    @contextmanager
     def _errors(
         self,
         cypher: str | None = None,
         timeout: float | None = None,
         stopped: Cancellation | None = None,
+        *,
+        inside: bool = False,
     ) -> Iterator[None]:
+        """Turn the driver's errors into ours; *inside* a transaction only those that would come
+        again, as the driver tries it again after others."""
         import neo4j
 
         try:
@@ -394,7 +377,11 @@ class Connection:
         except neo4j.exceptions.Neo4jError as error:
             if stopped is not None:
                 stopped.check()
+            if inside and not is_hopeless(error):
+                raise
             raise server_error(error, self._asked(cypher, timeout)) from error
         except neo4j.exceptions.DriverError as error:
+            if inside:
+                raise
             self._patience.in_vain()
             raise wire_error(error, self._asked(cypher, timeout)) from error

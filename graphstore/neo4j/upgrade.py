@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from graphstore.columns.op_attributes import RANKS
+from graphstore.columns.op_attributes import RANKS, attribute_texts, job_ranks
 from graphstore.cypher.statements import load_statements
 from graphstore.model import ModelGraph
 from graphstore.neo4j.writers import take_turn
 from graphstore.schema import codec
-from graphstore.schema.version_2 import MADE
+from graphstore.schema.graph_rows import own_rank
 
 if TYPE_CHECKING:
     from graphstore.neo4j.connection import Connection, Statement
@@ -47,12 +47,18 @@ def upgrade(wire: Connection) -> None:
 def _describe_ops(run: Statement, graph: Mapping[str, Any], part: Mapping[str, int]) -> None:
     take_turn(run, "upgrade")
     is_job = RANKS in codec.record_of(ModelGraph, graph["header"]).attrs
-    names = ("attributes", "rank", "ranks") if is_job else ("attributes",)
-    rows = [
-        [row["id"], *(MADE[name][1](row["attributes"]) for name in names)]
-        for row in run(_STATEMENTS["old_ops"], graph=graph["id"], **part)
-    ]
+    old_ops = run(_STATEMENTS["old_ops"], graph=graph["id"], **part)
+    rows = [[row["id"], *_described(row["attributes"], is_job)] for row in old_ops]
     run(_STATEMENTS["ops"], graph=graph["id"], kind=graph["kind"], rows=rows)
+
+
+@lru_cache(4096)
+def _described(text: str, is_job: bool) -> list[object]:
+    """The attributes of an op that were one *text*, and in the graph of a job its ranks: in others
+    it has none, whatever attributes are called."""
+    attrs = codec.attrs_value(text)
+    ranks = job_ranks(attrs)
+    return [list(attribute_texts(attrs)), *([own_rank(ranks), list(ranks)] if is_job else ())]
 
 
 def _read(wire: Connection, statement: str) -> list[dict[str, Any]]:

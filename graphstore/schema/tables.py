@@ -36,7 +36,8 @@ RENAMED = {
 }
 """What users' queries may still call by an earlier name."""
 _READ = (2, SCHEMA_VERSION)
-"""Versions that are read; :mod:`graphstore.schema.version_2` says what the older one lacks."""
+"""Versions that are read; the older one has no relationships for the keys among the columns, and
+attributes of ops as one text."""
 
 
 def check_version(version: object, where: str) -> None:

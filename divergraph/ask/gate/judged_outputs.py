@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 
 from divergraph.ask.output_errors import OutputError, output_errors
 from divergraph.ask.rows import split_weight
@@ -36,13 +37,27 @@ class JudgedOutputs:
 
     def __init__(self, outputs: Iterable[JudgedOutput]) -> None:
         self.all = tuple(outputs)
-        self.by_tensor: dict[TensorRef, list[JudgedOutput]] = {}
-        self._by_original: dict[str, list[JudgedOutput]] = {}
+
+    @cached_property
+    def by_tensor(self) -> Mapping[TensorRef, Sequence[JudgedOutput]]:
+        """Those held against each golden tensor."""
+        by_tensor: dict[TensorRef, list[JudgedOutput]] = {}
         for output in self.all:
-            self.by_tensor.setdefault(output.golden, []).append(output)
+            by_tensor.setdefault(output.golden, []).append(output)
+        return by_tensor
+
+    @cached_property
+    def _by_original(self) -> Mapping[str, Sequence[JudgedOutput]]:
+        by_original: dict[str, list[JudgedOutput]] = {}
+        for output in self.all:
             for original in output.group:
-                self._by_original.setdefault(original, []).append(output)
-        self.golden = self.by_tensor.keys()
+                by_original.setdefault(original, []).append(output)
+        return by_original
+
+    @property
+    def golden(self) -> Set[TensorRef]:
+        """The golden tensors that outputs were held against."""
+        return self.by_tensor.keys()
 
     def counterpart(self, other: JudgedOutput) -> tuple[JudgedOutput | None, bool]:
         """(the output here that corresponds to *other*, whether it ends a different group)."""

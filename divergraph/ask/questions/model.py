@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated
 
-from divergraph.ask.facts import load_facts
 from divergraph.ask.gate.judged_outputs import JudgedOutput, JudgedOutputs, judged_outputs
 from divergraph.ask.gate.passing import worse_changes
 from divergraph.ask.memory.baselines import standings
@@ -16,9 +16,10 @@ from divergraph.ask.model_runs import model_name, models_of
 from divergraph.ask.question import Parameter, Question, RunName
 from divergraph.ask.questions.compare_runs import TIMES, ChangeKind, OpChange, changes_between
 from divergraph.outcomes import gives_no_answer
+from divergraph.thresholds.verdicts import outputs_by_op, worst
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
-from graphstore.model import Guilt, Method, OpState, Run, Standing, TensorRef, Verdict
+from graphstore.model import Comparison, Guilt, Method, OpState, Run, Standing, TensorRef, Verdict
 
 RUNS = 10
 """Runs beside each other, unless more are wanted."""
@@ -210,26 +211,39 @@ def _ops(
     places: dict[str, int] = {}
     rows: list[OpOfRun] = []
     for run in reversed(runs):  # the newest says the order
-        facts = load_facts(store, run.name).rows
         chosen = _heaviest(output for output in judged[run.name] if str(output.golden) in wanted)
+        number, states = store.arrays(run.name).number, store.op_figures(run.name).states
+        ops = list(dict.fromkeys(output.op for output in chosen.values()))
+        items = outputs_by_op(store.comparisons(run.name, ops))
         for golden, output in chosen.items():
-            number, original = facts.number[output.op], str(golden)
-            places.setdefault(original, number)
-            relative = float(facts.relative_errors[number])
+            place, original = number[output.op], str(golden)
+            places.setdefault(original, place)
             rows.append(
                 OpOfRun(
                     original,
                     run.name,
                     output.op,
-                    facts.states[number] or OpState.NOT_COMPARED,
+                    states[place] or OpState.NOT_COMPARED,
                     output.error,
-                    None if relative != relative else relative,
+                    _relative_error(worst(items.get(output.op, ()))),
                     kinds.get((run.name, original)),
                 )
             )
     order = {run.name: number for number, run in enumerate(runs)}
     rows.sort(key=lambda row: (places[row.original], row.original, order[row.run]))
     return tuple(rows)
+
+
+def _relative_error(item: Comparison | None) -> float | None:
+    """That of the output a list of ops shows; infinite where the device has broken values, of
+    truth values the share that differs."""
+    if item is None or item.metrics is None:
+        return None
+    metrics = item.metrics
+    if not math.isnan(metrics.relative_euclidean_distance):
+        return metrics.relative_euclidean_distance
+    is_broken = metrics.device_nonfinite > metrics.golden_nonfinite
+    return math.inf if is_broken else metrics.different / max(metrics.elements, 1)
 
 
 def _heaviest(outputs: Iterable[JudgedOutput]) -> Mapping[TensorRef, JudgedOutput]:

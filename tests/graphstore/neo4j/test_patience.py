@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from graphstore.neo4j import patience
-from graphstore.neo4j.patience import Patience
+from graphstore.neo4j import waiting
+from graphstore.neo4j.waiting import Patience
 
 
 def test_without_limits_of_their_own_all_wait_as_usual() -> None:
@@ -21,6 +21,6 @@ def test_nobody_waits_again_for_what_was_waited_for_in_vain(
     assert (little.asking(30.0), little.connecting(10.0), little.connecting(1.0)) == (2.0, 5.0, 1.0)
     little.in_vain()
     assert little.asking(30.0) == 0.0
-    monkeypatch.setattr(patience, "_AWAY_SECONDS", 0.0)
+    monkeypatch.setattr(waiting, "_AWAY_SECONDS", 0.0)
     little.in_vain()
     assert little.asking(30.0) == 2.0

@@ -10,16 +10,16 @@ from contextlib import suppress
 import pytest
 
 from graphstore.errors import StoreError
-from graphstore.neo4j import Neo4jStore, pulse
+from graphstore.neo4j import Neo4jStore, waiting
 from graphstore.neo4j.address import parse_address
-from graphstore.neo4j.pulse import NoPulseError, Pulse
+from graphstore.neo4j.waiting import NoPulseError, Pulse
 
 
 @pytest.fixture
 def frozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     """Its connections are taken by the kernel; nobody answers until it is accepted."""
-    monkeypatch.setattr(pulse, "_QUIET_SECONDS", 0.01)
-    monkeypatch.setattr(pulse, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(waiting, "_QUIET_SECONDS", 0.01)
+    monkeypatch.setattr(waiting, "_LOOK_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener
 
