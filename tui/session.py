@@ -172,11 +172,11 @@ class Session:
                 return curve, narrowed
 
     def advice(self) -> Advice:
-        """What to do about the run; reads all of it."""
-        from divergraph.ask.advisor.advisor import advise
+        """What to do about the run."""
+        from divergraph.ask.advisor.advisor import stored_advice
 
         return self._remembered(
-            self._advice, lambda: advise(self._open().run_data(self.target)), only=True
+            self._advice, lambda: stored_advice(self._open(), self.target), only=True
         )
 
     def rows(self) -> OpColumns:

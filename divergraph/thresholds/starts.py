@@ -42,7 +42,6 @@ class Starts:
     choices: Mapping[str, str] = field(default_factory=dict)
     grown: frozenset[str] = frozenset()
     recorded: RecordedJudgement = field(default_factory=RecordedJudgement)
-    is_recorded: bool = False
 
     def notes(self, ops: Mapping[str, Op]) -> Iterator[str]:
         """The choices as sentences."""
@@ -111,7 +110,7 @@ def calls_by_limits(pairs: CallPairs, right: Collection[str] = ()) -> Starts:
         return why
 
     judgement = judge_calls(pairs, excuse)
-    return Starts(tuple(judgement.causes), choices, recorded=judgement, is_recorded=True)
+    return Starts(tuple(judgement.causes), choices, recorded=judgement)
 
 
 def _inputs_over(comparisons: Sequence[Comparison]) -> dict[str, bool]:

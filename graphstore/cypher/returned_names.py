@@ -8,9 +8,7 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from graphstore.contract import QueryResult
-from graphstore.cypher.text import Token, tokens
-
-_ENDS = frozenset({"ORDER", "SKIP", "OFFSET", "LIMIT", "UNION"})
+from graphstore.cypher.text import Token, is_name, items, tokens
 
 
 def returned_names(cypher: str, columns: Sequence[str]) -> tuple[str, ...]:
@@ -19,12 +17,12 @@ def returned_names(cypher: str, columns: Sequence[str]) -> tuple[str, ...]:
     A variable and what is named by AS keep their names; anything else is called by its text in
     *cypher*: ``RETURN count(o)`` has a column ``count(o)``, and no ``COUNT(o._ID)``.
     """
-    items = list(_returned(tokens(cypher)))
-    if len(items) != len(columns):  # RETURN *
+    returned = list(_returned(tokens(cypher)))
+    if len(returned) != len(columns):  # RETURN *
         return tuple(columns)
     return tuple(
         column if _is_named(item) else cypher[item[0].start : _end(item[-1])]
-        for column, item in zip(columns, items, strict=True)
+        for column, item in zip(columns, returned, strict=True)
     )
 
 
@@ -36,11 +34,11 @@ def with_lists_in_order(cypher: str, answer: QueryResult) -> QueryResult:
     parts = tokens(cypher)
     calls = list(_collects(parts))
     is_ordered = any(part.word == "ORDER" for part in parts[: calls[-1][0]]) if calls else True
-    items = list(_returned(parts))
-    if is_ordered or len(items) != len(answer.columns):
+    returned = list(_returned(parts))
+    if is_ordered or len(returned) != len(answer.columns):
         return answer
     names = {parts[end + 1].text for _, end in calls if _word(parts, end) == "AS"}
-    places = {place for place, item in enumerate(items) if _is_collected(item, names)}
+    places = {place for place, item in enumerate(returned) if _is_collected(item, names)}
     rows = tuple(
         tuple(_sorted(value) if place in places else value for place, value in enumerate(row))
         for row in answer.rows
@@ -52,7 +50,7 @@ def _collects(parts: Sequence[Token]) -> Iterator[tuple[int, int]]:
     """Where calls of ``collect`` begin, and what is behind them."""
     for place, (name, bracket) in enumerate(pairwise(parts)):
         if name.word == "COLLECT" and bracket.text == "(":
-            depths = accumulate(map(_step, parts[place + 1 :]))
+            depths = accumulate(part.step for part in parts[place + 1 :])
             yield place, next((place + 2 + at for at, depth in enumerate(depths) if not depth), 0)
 
 
@@ -83,32 +81,13 @@ def _rank(value: object) -> tuple[int, float, str]:
 
 def _returned(parts: Sequence[Token]) -> Iterator[list[Token]]:
     """The items of the first RETURN that is in no subquery; that of a UNION gives the names."""
-    depth, item, begun = 0, list[Token](), False
-    for before, token in zip([None, *parts], parts, strict=False):
-        depth += _step(token)
-        is_word = depth == 0 and not _is_name(before)
-        if not begun:
-            begun = is_word and token.word == "RETURN"
-        elif is_word and item and (token.word in _ENDS or token.text == ";"):
-            break
-        elif depth == 0 and token.text == ",":
-            yield item
-            item = []
-        elif item or token.word != "DISTINCT":
-            item.append(token)
-    if item:
-        yield item
-
-
-def _step(token: Token) -> int:
-    if token.kind != "mark":
-        return 0
-    return (token.text in "([{") - (token.text in ")]}")
-
-
-def _is_name(before: Token | None) -> bool:
-    """Whether a word behind the token *before* is somebody's name, whatever it says."""
-    return before is not None and (before.text in (".", ":", "$", ",") or before.word == "AS")
+    depth = 0
+    for place, token in enumerate(parts):
+        depth += token.step
+        before = parts[place - 1] if place else None
+        if depth == 0 and token.word == "RETURN" and not is_name(before):
+            yield from items(parts, place + 1)
+            return
 
 
 def _is_named(item: Sequence[Token]) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, pairwise
@@ -56,6 +56,11 @@ class Token:
             return self.text[1:-1].replace("``", "`")
         return self.text if self.kind in ("word", "number") else ""
 
+    @property
+    def step(self) -> int:
+        """1 of a bracket that opens, -1 of one that closes, else 0."""
+        return 0 if self.kind != "mark" else (self.text in "([{") - (self.text in ")]}")
+
 
 @dataclass(frozen=True, slots=True)
 class HopBound:
@@ -98,10 +103,41 @@ def _all_tokens(cypher: str) -> tuple[Token, ...]:
 def _check_depth(parts: Iterable[Token]) -> None:
     depth = 0
     for token in parts:
-        if token.kind == "mark":
-            depth += (token.text in "([{") - (token.text in ")]}")
+        depth += token.step
         if depth > _DEEPEST:
             raise QueryError(f"brackets nested deeper than {_DEEPEST}", position=token.start)
+
+
+_ENDS = frozenset(
+    (
+        *("MATCH", "OPTIONAL", "WHERE", "WITH", "RETURN", "ORDER", "SKIP", "OFFSET", "LIMIT"),
+        *("UNION", "UNWIND", "CALL"),
+    )
+)
+
+
+def items(parts: Sequence[Token], place: int) -> Iterator[list[Token]]:
+    """What stands between the commas of a WITH or RETURN that is just before *place*, without
+    DISTINCT."""
+    item: list[Token] = []
+    depth = 0
+    for before, token in pairwise(parts[place - 1 :]):
+        depth += token.step
+        is_end = token.word in _ENDS and item and not is_name(before)
+        if depth < 0 or (depth == 0 and (is_end or token.text == ";")):
+            break
+        if depth == 0 and token.text == ",":
+            yield item
+            item = []
+        elif item or token.word != "DISTINCT":
+            item.append(token)
+    if item:
+        yield item
+
+
+def is_name(before: Token | None) -> bool:
+    """Whether a word behind the token *before* is somebody's name, whatever it says."""
+    return before is not None and (before.text in (".", ":", "$", ",") or before.word == "AS")
 
 
 def parameters(parts: list[Token]) -> dict[str, int]:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from typing import TypeAlias
 
-from graphstore.cypher.text import Token, hop_bounds, tokens
+from graphstore.cypher.text import Token, hop_bounds, is_name, items, tokens
 from graphstore.errors import QueryError
 
 _AGGREGATES = frozenset(("COUNT", "COLLECT", "SUM", "AVG", "MIN", "MAX"))
-_ENDS = frozenset(
-    ("MATCH", "OPTIONAL", "WHERE", "WITH", "RETURN", "ORDER", "SKIP", "LIMIT", "UNION", "UNWIND")
-)
-_OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
 
 
 def check_aggregates(cypher: str) -> None:
@@ -26,15 +22,15 @@ def check_aggregates(cypher: str) -> None:
     """
     query_tokens = tokens(cypher)
     for place, token in enumerate(query_tokens):
-        is_name = place > 0 and query_tokens[place - 1].text in (".", ":", "$")
-        if token.word in ("WITH", "RETURN") and not is_name:
-            _check_items(list(_items(query_tokens, place + 1)))
+        before = query_tokens[place - 1] if place else None
+        if token.word in ("WITH", "RETURN") and not is_name(before):
+            _check_items(list(items(query_tokens, place + 1)))
 
 
-def _check_items(items: list[list[Token]]) -> None:
+def _check_items(parts: list[list[Token]]) -> None:
     plain: Token | None = None
     distinct = groups = False
-    for item in items:
+    for item in parts:
         calls = [at for at in range(len(item) - 1) if _is_aggregate(item, at)]
         groups = groups or not calls
         for at in calls:
@@ -53,23 +49,6 @@ def _check_items(items: list[list[Token]]) -> None:
 def _is_aggregate(item: list[Token], at: int) -> bool:
     before = item[at - 1].text if at else ""
     return item[at].word in _AGGREGATES and item[at + 1].text == "(" and before != "."
-
-
-def _items(parts: list[Token], place: int) -> Iterator[list[Token]]:
-    """What stands between the commas of a WITH or RETURN."""
-    item: list[Token] = []
-    depth = 0
-    for token in parts[place:]:
-        if token.kind == "mark":
-            depth += (token.text in _OPEN) - (token.text in _CLOSE)
-        if depth < 0 or (depth == 0 and (token.word in _ENDS or token.text == ";")):
-            break
-        if depth == 0 and token.text == ",":
-            yield item
-            item = []
-        else:
-            item.append(token)
-    yield item
 
 
 _PATHS = frozenset(("SHORTESTPATH", "ALLSHORTESTPATHS"))

@@ -281,9 +281,9 @@ class RunAnswers(RunPictures):
 
     def advise(self) -> Advice:
         """A summary of the run, and what to do next; the first finding is the most important."""
-        from divergraph.ask.advisor.advisor import advise
+        from divergraph.ask.advisor.advisor import stored_advice
 
-        return advise(self.data)
+        return stored_advice(self._asked(), self._name)
 
     def consistency(
         self, against: AnyPath | None = None, *, progress: ProgressOption = None

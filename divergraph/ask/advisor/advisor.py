@@ -23,7 +23,7 @@ from divergraph.metrics.limits.exceptions import NEGLIGIBLE
 from divergraph.text.words import counted, reserve_text
 from divergraph.thresholds.starts import Starts
 from divergraph.thresholds.verdicts import worst
-from graphstore.contract import RunData
+from graphstore.contract import GraphStore, RunData
 from graphstore.model import (
     Comparison,
     DType,
@@ -35,6 +35,7 @@ from graphstore.model import (
     Metric,
     Op,
     Origin,
+    Side,
     TensorIO,
     Verdict,
 )
@@ -73,6 +74,37 @@ class Advice:
         return self.first.label not in PROBLEMS
 
 
+def stored_advice(store: GraphStore, name: str) -> Advice:
+    """The advice on a run in *store*. Of golden's graph and the links only recorded runs take all.
+
+    Raises:
+        UnknownNameError: no such run.
+    """
+    run = store.run(name)
+    headers = {side: store.graph_columns(name, side).header for side in Side}
+    if all(header.has_guessed_edges for header in headers.values()):
+        return advise(store.run_data(name))
+    origins, links = tuple(store.origins(name)), store.link_columns(name)
+    number = store.arrays(name).number
+    return advise(
+        RunData(
+            run,
+            headers[Side.GOLDEN],
+            store.graph(name),
+            tuple(
+                link
+                for op in dict.fromkeys(origin.op for origin in origins)
+                if op in number
+                for link in links.of(Side.DEVICE, number[op], op)
+            ),
+            tuple(store.comparisons(name)),
+            {},
+            origins,
+            findings=tuple(store.findings(name)),
+        )
+    )
+
+
 def advise(data: RunData) -> Advice:
     """The advice on a finished run.
 
@@ -106,7 +138,7 @@ def _behind_the_first(view: RunView, findings: list[Finding]) -> list[Finding]:
     first = next((finding.op for finding in findings if finding.op in view.ops), None)
     if first is None:
         return findings
-    after = set(view.later(first))
+    after, number = view.after(first), view.arrays.number
     return [
         replace(
             finding,
@@ -114,7 +146,7 @@ def _behind_the_first(view: RunView, findings: list[Finding]) -> list[Finding]:
             "look at it after that is repaired",
             evidence={**finding.evidence, "behind": first},
         )
-        if finding.op in after
+        if finding.op != first and finding.op in number and after[number[finding.op]]
         else finding
         for finding in findings
     ]
@@ -213,8 +245,8 @@ def _by_thresholds(view: RunView) -> bool:
 
 def _node(view: RunView, item: Comparison, origin: Origin | None, starts: int) -> Finding:
     """The problem node, or single-point error, whose output *item* is."""
-    after = set(view.later(item.op)) | {item.op}
-    reached = [end for end in view.ends if end.op in after]
+    after = view.after(item.op)
+    reached = [end for end in view.ends if after[view.arrays.number[end.op]]]
     damaged = {output.op for output in view.data.run.result.damaged}  # in a part, perhaps
     spoilt = [end for end in reached if end.over or end.op in damaged]
     label = PROBLEM_NODE if spoilt else SINGLE_POINT
@@ -223,7 +255,7 @@ def _node(view: RunView, item: Comparison, origin: Origin | None, starts: int) -
         **_numbers(view, item),
         "results_over": len(spoilt),
         "results": len(view.ends),
-        "later_ops_over": sum(bool(view.over[view.arrays.number[op]]) for op in after) - 1,
+        "later_ops_over": int(np.count_nonzero(view.over & after)) - 1,
         "originals": [ref.op for ref in origin.golden] if origin is not None else [],
         "suspicion": None if origin is None else origin.suspicion,
         "origins": starts,

@@ -35,7 +35,7 @@ def inconsistent_inputs(view: RunView) -> Iterator[Finding]:
     """One finding for each input of the network that is over a limit: outputs of ops that give
     data, copies of these, dumped inputs that come from them, and what the root-cause analysis found
     at the graph's inputs."""
-    if view.starts.is_recorded:
+    if view.is_recorded:
         yield from _read_by_calls(view)
         return
     named: set[str] = set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +14,6 @@ from divergraph.thresholds.verdicts import outputs_by_op, worst
 from graphstore.contract import RunData
 from graphstore.model import Comparison, Op
 from graphstore.traverse.algorithms import (
-    ancestors,
     descendants,
     nearest_measured_ancestors,
     next_measured,
@@ -29,6 +28,11 @@ class RunView:
     """*data* with what several detections need of it, computed once."""
 
     data: RunData
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether both sides are recorded runs."""
+        return self.data.device.has_guessed_edges and self.data.golden.has_guessed_edges
 
     @cached_property
     def arrays(self) -> GraphArrays:
@@ -96,12 +100,18 @@ class RunView:
 
     def reaches(self, starts: Sequence[str], op: str) -> bool:
         """True if *op* is one of *starts* or after one of them."""
-        if op in starts or not starts:
-            return bool(starts)
-        numbers = set(ancestors(self.arrays, [self.arrays.number[op]]).tolist())
-        return any(self.arrays.number[start] in numbers for start in starts)
+        return bool(starts) and bool(self.after(*starts)[self.arrays.number[op]])
 
-    def later(self, op: str) -> Iterator[str]:
-        """The ops after *op*, in execution order."""
-        for number in descendants(self.arrays, [self.arrays.number[op]]):
-            yield self.arrays.ids[number]
+    def after(self, *starts: str) -> Bool:
+        """By number, whether an op is one of *starts* or after one of them."""
+        if starts not in self._after:
+            numbers = [self.arrays.number[start] for start in starts]
+            mask = np.zeros(len(self.arrays.ids), np.bool_)
+            mask[descendants(self.arrays, numbers)] = True
+            mask[numbers] = True
+            self._after[starts] = mask
+        return self._after[starts]
+
+    @cached_property
+    def _after(self) -> dict[tuple[str, ...], Bool]:
+        return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from divergraph.ask.advisor.advisor import Advice, advise
+from divergraph.ask.advisor.advisor import Advice, stored_advice
 from divergraph.ask.question import Question, RunName
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
@@ -22,7 +22,7 @@ class AdviceQuestion(Question[Advice]):
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Advice:
         """The findings; the first is the one to act on."""
-        return advise(store.run_data(self.run))
+        return stored_advice(store, self.run)
 
 
 QUESTION = AdviceQuestion
