@@ -158,10 +158,9 @@ def _about(view: RunView, op: Op | None) -> tuple[str, str]:
 
 def _is_preprocessed(view: RunView, op: Op) -> bool:
     """Whether the device preprocesses what *op* brings in, itself or in what reads it."""
-    readers = (other for other in view.ops.values() if op.id in {ref.op for ref in other.takes})
     return any(
         _PREPROCESSES.match(reader.type) or any("aipp" in key.lower() for key in reader.attrs)
-        for reader in (op, *readers)
+        for reader in (op, *view.readers.get(op.id, ()))
     )
 
 

@@ -45,6 +45,15 @@ class RunView:
         return self.data.device.op_index()
 
     @cached_property
+    def readers(self) -> Mapping[str, Sequence[Op]]:
+        """The ops that take an output of each op."""
+        readers: dict[str, list[Op]] = {}
+        for op in self.data.device.ops:
+            for name in {ref.op for ref in op.takes}:
+                readers.setdefault(name, []).append(op)
+        return readers
+
+    @cached_property
     def outputs(self) -> Mapping[str, Sequence[Comparison]]:
         """The output comparisons of each op."""
         return outputs_by_op(self.data.comparisons)
