@@ -24,6 +24,7 @@ from divergraph.text.words import counted, reserve_text
 from divergraph.thresholds.starts import Starts
 from divergraph.thresholds.verdicts import worst
 from graphstore.contract import GraphStore, RunData
+from graphstore.gc_paused import gc_paused
 from graphstore.model import (
     Comparison,
     DType,
@@ -86,23 +87,24 @@ def stored_advice(store: GraphStore, name: str) -> Advice:
         return advise(store.run_data(name))
     origins, links = tuple(store.origins(name)), store.link_columns(name)
     number = store.arrays(name).number
-    return advise(
-        RunData(
+    own_links = [
+        link
+        for op in dict.fromkeys(origin.op for origin in origins)
+        if op in number
+        for link in links.of(Side.DEVICE, number[op], op)
+    ]
+    with gc_paused():
+        data = RunData(
             run,
             headers[Side.GOLDEN],
             store.graph(name),
-            tuple(
-                link
-                for op in dict.fromkeys(origin.op for origin in origins)
-                if op in number
-                for link in links.of(Side.DEVICE, number[op], op)
-            ),
+            tuple(own_links),
             tuple(store.comparisons(name)),
             {},
             origins,
             findings=tuple(store.findings(name)),
         )
-    )
+        return advise(data)
 
 
 def advise(data: RunData) -> Advice:
