@@ -5,8 +5,11 @@ The server that stays is :mod:`graphstore.neo4j.local_server.managed`; both are 
 
 from __future__ import annotations
 
+import ctypes
+import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,6 +25,8 @@ __all__ = ["LTS", "NEWEST", "LocalServer", "local_server"]
 # Its life is short: half the start's CPU time goes into code that would never run twice. Java then
 # takes 48 MB for such code, which hundreds of tests on one server fill.
 _QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=160m", "-XX:+UseSerialGC")
+
+_PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,7 @@ def local_server(
     if quick_start:
         setup = replace(setup, java_options=_QUICK_START)
     password = prepare(setup)
-    process = launch(setup)
+    process = launch(setup, preexec_fn=_end_with_parent if sys.platform == "linux" else None)
     try:
         wait_until_ready(setup, password, process, start_seconds)
         yield LocalServer(
@@ -77,6 +82,11 @@ def local_server(
         )
     finally:
         _kill(process)
+
+
+def _end_with_parent() -> None:
+    """Have the kernel kill this process when its parent is gone; runs before Java does."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -85,6 +85,46 @@ def texts(column: Any) -> list[str | None]:
     else:  # a character is more than a byte
         values = [data[low - first : high - first].decode() for low, high in pairwise(ends)]
     return with_nulls(whole_column, values)
+
+
+def values_of(column: Any) -> Sequence[object]:
+    """The same as ``column.to_pylist()``, several times as fast for texts and numbers.
+
+    Not by ``to_numpy``, which imports pandas where that is installed: that takes a second.
+    """
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    if column.null_count == len(column):
+        return [None] * len(column)
+    if pa.types.is_string(kind):
+        return texts(column)
+    if pa.types.is_list(kind):
+        return [value for part in getattr(column, "chunks", [column]) for value in _lists(part)]
+    if pa.types.is_signed_integer(kind):
+        return with_nulls(column, integers(column).tolist())
+    if pa.types.is_float64(kind):
+        return with_nulls(column, floats(column).tolist())
+    if pa.types.is_boolean(kind):
+        return with_nulls(column, truths(column).tolist())
+    others: list[object] = column.to_pylist()
+    return others
+
+
+def _lists(part: Any) -> Iterator[list[object] | None]:
+    """The same as ``part.to_pylist()`` of an array of lists, several times as fast."""
+    import pyarrow as pa
+
+    ends = integers(part.offsets).tolist()
+    start = ends[0]
+    content = part.values.slice(start, ends[-1] - start)
+    is_text = pa.types.is_string(content.type)
+    values = texts(content) if is_text else content.to_pylist()
+    there = known(part).tolist()
+    for (low, high), is_set in zip(pairwise(ends), there, strict=True):
+        yield [*values[low - start : high - start]] if is_set else None
 
 
 def with_nulls(column: Any, values: list[_T]) -> list[_T | None]:

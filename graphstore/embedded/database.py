@@ -11,8 +11,8 @@ from typing import Any
 
 from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
+from graphstore.cypher.arrow_columns import values_of
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits
-from graphstore.embedded.arrow_values import values_of
 from graphstore.embedded.engine import connect, engine_errors, open_file
 from graphstore.errors import DivergraphError, QueryError
 from graphstore.schema.tables import NODES, RELS, RENAMED, ColumnType

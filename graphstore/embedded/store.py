@@ -9,13 +9,13 @@ from typing import Any
 
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphInfo, QueryParameters, QueryResult, StoreInfo
+from graphstore.cypher.arrow_columns import values_of
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits, cut
 from graphstore.cypher.parsed_query import tables_named
 from graphstore.cypher.queries import NamedQuery
 from graphstore.cypher.returned_names import returned_names
 from graphstore.cypher.targets import LoadedGraph, TargetKeys
 from graphstore.cypher.traversals import longest_path
-from graphstore.embedded.arrow_values import values_of
 from graphstore.embedded.engine import engine_name, give_back
 from graphstore.embedded.entry_facts import (
     entry_info,

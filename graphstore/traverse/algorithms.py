@@ -103,13 +103,13 @@ def propagation(arrays: GraphArrays, op: int, over: Bool | None = None) -> Propa
 
 def nearest_measured_ancestors(arrays: GraphArrays, op: int, measured: Bool) -> Int32:
     """Measured ops that reach *op* through unmeasured ones only (*op* itself: in a loop)."""
-    start, predecessors = arrays.predecessor_start.tolist(), arrays.predecessor_ops.tolist()
     measured_ancestors: set[int] = set()
     seen = {op}
     stack = [op]
     while stack:
         number = stack.pop()
-        for source in predecessors[start[number] : start[number + 1]]:
+        # not all edges as a list: most questions are about a few of a million
+        for source in arrays.predecessors(number).tolist():
             if measured[source]:
                 measured_ancestors.add(source)
             elif source not in seen:

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from graphstore.contract import QueryResult
+from graphstore.cypher.arrow_columns import values_of
 from graphstore.cypher.returned_names import with_lists_in_order
-from graphstore.embedded.arrow_values import values_of
 from graphstore.embedded.spelling import for_engine, with_bounds
 
 

@@ -214,7 +214,8 @@ def _launched(setup: Setup, password: Password) -> subprocess.Popen[bytes]:
     process = None
     try:
         with held_lock(_running_lock()) as lock, interrupts_held():
-            process = launch(setup, lock)
+            # it has a session of its own, and the lock for as long as it lives
+            process = launch(setup, start_new_session=True, pass_fds=(lock,))
         wait_until_ready(setup, password, process, START_SECONDS)
     except BaseException:
         if process is not None:

@@ -6,17 +6,16 @@ files for ``LOAD CSV``.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import secrets
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from graphstore.errors import InputError, StoreError
 from graphstore.neo4j.local_server.jars import Jars
@@ -32,7 +31,6 @@ _ADMIN = "org.neo4j.cli.AdminTool"
 _MEMORY = re.compile(r"[1-9]\d*[mgMG]")
 _POLL_SECONDS = 0.2
 _LOG_TAIL = 1500
-_PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +97,8 @@ def prepare(setup: Setup) -> Password:
         ) from error
 
 
-def launch(setup: Setup, lock: int | None = None) -> subprocess.Popen[bytes]:
-    """Start the server.
-
-    With a *lock*, which it keeps for as long as it lives, it has a session of its own and
-    stays when we end. Without, it ends with us, even if we are killed (on Linux).
-    """
-    stays = lock is not None
+def launch(setup: Setup, **options: Any) -> subprocess.Popen[bytes]:
+    """Start the server; *options* are of its process."""
     command = [str(setup.java.program), f"-Xmx{setup.heap}", "-XX:+ExitOnOutOfMemoryError"]
     command += [*setup.java_options, "-cp", setup.jars.classpath, *_OPENS, setup.jars.main_class]
     command += [f"--home-dir={setup.home}", f"--config-dir={setup.home / 'conf'}"]
@@ -119,15 +112,8 @@ def launch(setup: Setup, lock: int | None = None) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=stays,
-            pass_fds=() if lock is None else (lock,),
-            preexec_fn=None if stays or sys.platform != "linux" else _end_with_parent,  # noqa: PLW1509
+            **options,
         )
-
-
-def _end_with_parent() -> None:
-    """Have the kernel kill this process when its parent is gone; runs before Java does."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def wait_until_ready(
