@@ -135,14 +135,14 @@ class Views:
 
     def pairs(self, entries: Iterable[Entry]) -> list[tuple[Entry, TableFiles]]:
         """Each of *entries* with its :meth:`tables`: the same where several share them."""
-        kept: dict[Path, TableFiles] = {}
+        by_home: dict[Path, TableFiles] = {}
         pairs = []
         for entry in entries:
             # what is made of a database is of one entry, whatever else is in that
             home = entry.folder if "database" in entry.manifest else entry.home
-            if home not in kept:
-                kept[home] = self.tables(entry)
-            pairs.append((entry, kept[home]))
+            if home not in by_home:
+                by_home[home] = self.tables(entry)
+            pairs.append((entry, by_home[home]))
         return pairs
 
     def tables(self, entry: Entry) -> TableFiles:
