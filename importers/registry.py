@@ -14,13 +14,7 @@ from graphstore.gc_paused import gc_paused
 from graphstore.model import ModelGraph
 from importers import fusion_result
 from importers.archives import ZIP, archive_name, unpacking
-from importers.contract import (
-    ENTRY_POINT_GROUP,
-    Confidence,
-    Detection,
-    Importer,
-    OptionImporter,
-)
+from importers.contract import ENTRY_POINT_GROUP, Confidence, Detection, Importer, OptionImporter
 from importers.folder_hints import folder_hint
 from importers.proto.text_reader import outline
 from importers.results.compared_graphs import is_database

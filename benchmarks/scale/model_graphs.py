@@ -20,13 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.scale.layers import (
-    BOTTLENECK,
-    ENCODER_LAYER,
-    FEATURE_LAYER,
-    LayerPart,
-    Template,
-)
+from benchmarks.scale.layers import BOTTLENECK, ENCODER_LAYER, FEATURE_LAYER, LayerPart, Template
 from graphstore.contract import RunData
 from graphstore.gc_paused import gc_paused
 from graphstore.model import (

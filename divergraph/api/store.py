@@ -16,13 +16,7 @@ from divergraph.api.runs.compared_run import ComparedRun
 from divergraph.text.printable import printable
 from divergraph.text.words import counted
 from graphstore.cancellation import Cancellation
-from graphstore.contract import (
-    GraphInfo,
-    GraphStore,
-    QueryParameters,
-    QueryResult,
-    StoreInfo,
-)
+from graphstore.contract import GraphInfo, GraphStore, QueryParameters, QueryResult, StoreInfo
 from graphstore.cypher.queries import is_name
 from graphstore.cypher.user_question import CypherQuestion
 from graphstore.errors import InputError

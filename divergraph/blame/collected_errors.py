@@ -9,12 +9,7 @@ from functools import partial
 import numpy as np
 
 from divergraph.blame.outputs import tensor_names
-from divergraph.blame.quantised_reads import (
-    NO_READINGS,
-    Readings,
-    find_readings,
-    looked_through,
-)
+from divergraph.blame.quantised_reads import NO_READINGS, Readings, find_readings, looked_through
 from divergraph.blame.sample import Introduced
 from divergraph.execute.contract import Array, Executor
 from divergraph.jobs.progress import Progress

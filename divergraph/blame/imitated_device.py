@@ -12,13 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from divergraph.blame.output_changes import (
-    Change,
-    GoldenOutputs,
-    length,
-    minus,
-    root_mean_square,
-)
+from divergraph.blame.output_changes import Change, GoldenOutputs, length, minus, root_mean_square
 from divergraph.blame.search import Left
 from divergraph.execute.contract import Array, QuantisedRun
 

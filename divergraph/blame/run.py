@@ -8,12 +8,7 @@ from dataclasses import dataclass, replace
 
 from divergraph.blame.attribution import MOST, Blame, blame
 from divergraph.blame.collected_errors import collect
-from divergraph.blame.outputs import (
-    blamed_outputs,
-    first_tensors,
-    stand_ins,
-    tensors_before,
-)
+from divergraph.blame.outputs import blamed_outputs, first_tensors, stand_ins, tensors_before
 from divergraph.blame.recorded_calls import blame_calls
 from divergraph.blame.sample import Introduced, ModelSample
 from divergraph.execute.contract import (

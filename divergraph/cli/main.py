@@ -15,12 +15,7 @@ from typing import cast
 
 import click
 
-from divergraph.cli.command_table import (
-    OTHER_TOOLS,
-    command_names,
-    command_of,
-    helped_sections,
-)
+from divergraph.cli.command_table import OTHER_TOOLS, command_names, command_of, helped_sections
 from divergraph.cli.error_text import error_text, is_unforeseen
 from divergraph.cli.loudness import with_loudness
 from divergraph.cli.say import say_error, say_usage

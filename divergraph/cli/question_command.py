@@ -14,14 +14,7 @@ from typing import Any, NamedTuple, TypeAlias, get_args, get_origin
 
 import click
 
-from divergraph.ask.question import (
-    Field,
-    Parameter,
-    Question,
-    fields_of,
-    question_of,
-    table_of,
-)
+from divergraph.ask.question import Field, Parameter, Question, fields_of, question_of, table_of
 from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.options import (
     common,

@@ -29,14 +29,7 @@ from divergraph.text.words import (
     verdict_text,
 )
 from graphstore.contract import GraphInfo, RunData
-from graphstore.model import (
-    Comparison,
-    Method,
-    Origin,
-    Run,
-    RunStanding,
-    TensorIO,
-)
+from graphstore.model import Comparison, Method, Origin, Run, RunStanding, TensorIO
 from graphstore.op_row import OpRow
 
 _SHOWN = 5

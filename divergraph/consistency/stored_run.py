@@ -7,13 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
-from divergraph.consistency.checks import (
-    ALL_ZERO,
-    CONSTANT,
-    INFINITY,
-    NAN,
-    SATURATED,
-)
+from divergraph.consistency.checks import ALL_ZERO, CONSTANT, INFINITY, NAN, SATURATED
 from divergraph.consistency.checksums import first_unequal
 from divergraph.consistency.first_ops import finding, first_ops
 from divergraph.consistency.values import FLOAT16_MAX

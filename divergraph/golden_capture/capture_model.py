@@ -14,13 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from divergraph.execute.contract import (
-    DEFAULT_MEMORY,
-    Array,
-    Executor,
-    Unavailable,
-    checked_feed,
-)
+from divergraph.execute.contract import DEFAULT_MEMORY, Array, Executor, Unavailable, checked_feed
 from divergraph.execute.installed import open_executor
 from divergraph.execute.stand_ins import StandIn, make_stand_in
 from divergraph.files.dump_names import DumpFileNames

@@ -24,25 +24,13 @@ from divergraph.layouts.joined_rank import DIVISIONS
 from divergraph.layouts.locating import cut, distance
 from divergraph.layouts.names import proposed_names, sentences_of_names
 from divergraph.layouts.placements import Placement
-from divergraph.layouts.rank_layout import (
-    RankLayout,
-    rank_layout,
-    values_of,
-)
+from divergraph.layouts.rank_layout import RankLayout, rank_layout, values_of
 from divergraph.layouts.rule import rules
 from divergraph.layouts.shares import AxisShare, Runs, within
 from divergraph.layouts.twins import Twins, parameter, twins
 from divergraph.values.array_types import Array
 from divergraph.values.orders import is_reordered
-from graphstore.model import (
-    DType,
-    DumpTensorRef,
-    ModelGraph,
-    Op,
-    Reason,
-    TensorCut,
-    TensorIO,
-)
+from graphstore.model import DType, DumpTensorRef, ModelGraph, Op, Reason, TensorCut, TensorIO
 from importers.dumps.index import DumpIndex, DumpProblem, TensorKey
 from importers.msprobe.calls import CallName
 from importers.msprobe.graph import own_inputs

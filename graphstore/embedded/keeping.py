@@ -20,20 +20,12 @@ from graphstore.cypher.store import CypherStore, utc_now
 from graphstore.cypher.targets import LoadedGraph
 from graphstore.embedded.disk import DamagedStoreError
 from graphstore.embedded.entry_copies import groups_of, write_copies
-from graphstore.embedded.entry_facts import (
-    as_written,
-    entry_info,
-    entry_place,
-    entry_run,
-    what,
-)
+from graphstore.embedded.entry_facts import as_written, entry_info, entry_place, entry_run, what
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.memory_files import forget, remember, remembered
 from graphstore.embedded.open_databases import OpenDatabases
 from graphstore.embedded.outline_files import keep
-from graphstore.embedded.repairs import (
-    readable_entries,
-)
+from graphstore.embedded.repairs import readable_entries
 from graphstore.embedded.run_tables import (
     RunTables,
     SavingTogether,

@@ -23,12 +23,7 @@ from graphstore.embedded.disk import (
 )
 from graphstore.embedded.engine import check_form, engine_name
 from graphstore.embedded.entry_copies import write_copies
-from graphstore.embedded.entry_facts import (
-    as_written,
-    entry_place,
-    is_as_written,
-    what,
-)
+from graphstore.embedded.entry_facts import as_written, entry_place, is_as_written, what
 from graphstore.embedded.folders import KINDS, STORE, Entry, StoreFolder
 from graphstore.embedded.memory_files import damaged_memory
 from graphstore.embedded.outline_files import PATTERN, is_sound

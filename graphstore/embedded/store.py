@@ -17,12 +17,7 @@ from graphstore.cypher.returned_names import returned_names
 from graphstore.cypher.targets import LoadedGraph, TargetKeys
 from graphstore.cypher.traversals import longest_path
 from graphstore.embedded.engine import engine_name, give_back
-from graphstore.embedded.entry_facts import (
-    entry_info,
-    entry_place,
-    entry_run,
-    what,
-)
+from graphstore.embedded.entry_facts import entry_info, entry_place, entry_run, what
 from graphstore.embedded.folders import Entry
 from graphstore.embedded.keeping import KeepingStore
 from graphstore.embedded.outline_files import keep, kept

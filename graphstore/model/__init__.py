@@ -32,13 +32,7 @@ from graphstore.model.comparison import (
     Run,
     Verdict,
 )
-from graphstore.model.conclusion import (
-    Blamed,
-    DamagedOutput,
-    ResultState,
-    RunBlame,
-    RunResult,
-)
+from graphstore.model.conclusion import Blamed, DamagedOutput, ResultState, RunBlame, RunResult
 from graphstore.model.dtypes import UNIT_ROUNDOFF, DType
 from graphstore.model.dumps import (
     Derived,

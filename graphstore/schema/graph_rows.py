@@ -14,14 +14,7 @@ from graphstore.model import DType, EdgeKind, Op, Shape
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text, plain_texts
 from graphstore.schema.op_blocks import BLOCK
-from graphstore.schema.row_slices import (
-    Columns,
-    Records,
-    Row,
-    Table,
-    absent,
-    columns_table,
-)
+from graphstore.schema.row_slices import Columns, Records, Row, Table, absent, columns_table
 from graphstore.schema.stored_graph import StoredGraph, graph_info, node_ids
 
 _INT64_MAX = 2**63 - 1

@@ -17,16 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from graphstore.model import (
-    AttrValue,
-    DType,
-    InputRef,
-    Op,
-    Shape,
-    Tensor,
-    TensorOrigin,
-    TensorRef,
-)
+from graphstore.model import AttrValue, DType, InputRef, Op, Shape, Tensor, TensorOrigin, TensorRef
 from graphstore.schema.codec import attrs_text, attrs_value, dumps
 from graphstore.schema.output_columns import OutputColumns, Spec
 from graphstore.traverse.edge_columns import EdgeColumns

@@ -16,16 +16,7 @@ from typing import Any
 
 from graphstore.contract import RunData
 from graphstore.errors import InputError
-from graphstore.model import (
-    Comparison,
-    Finding,
-    LineageLink,
-    ModelGraph,
-    Op,
-    OpState,
-    Origin,
-    Run,
-)
+from graphstore.model import Comparison, Finding, LineageLink, ModelGraph, Op, OpState, Origin, Run
 from graphstore.schema import codec
 
 _KINDS: dict[str, Any] = {

@@ -6,15 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from graphstore.model import (
-    AttrValue,
-    Constant,
-    InputRef,
-    Op,
-    Subgraph,
-    Tensor,
-    TensorRef,
-)
+from graphstore.model import AttrValue, Constant, InputRef, Op, Subgraph, Tensor, TensorRef
 from importers.kept import told_of
 from importers.names import Bodies, UniqueIds
 from importers.nesting import BodyInput, with_inner_readers

@@ -21,12 +21,7 @@ from graphstore.model import (
 from importers.kept import kept_list, kept_text, told_of
 from importers.msprobe.graph import ARGUMENTS
 from importers.names import MODULE_OUTPUTS, UniqueIds
-from importers.torch_export.archive import (
-    ExportedProgram,
-    element_type,
-    integer_of,
-    tensor_of,
-)
+from importers.torch_export.archive import ExportedProgram, element_type, integer_of, tensor_of
 
 FORMAT = "torch_export"
 """The format of a graph read from an exported program."""

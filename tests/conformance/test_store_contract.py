@@ -8,12 +8,7 @@ import pytest
 
 from graphstore.contract import GraphStore, QueryParameters
 from graphstore.errors import InputError, QueryError, UnknownNameError
-from graphstore.model import (
-    EdgeKind,
-    GraphKind,
-    OpState,
-    Side,
-)
+from graphstore.model import EdgeKind, GraphKind, OpState, Side
 from graphstore.traverse.topological_order import topo_order
 
 

@@ -5,11 +5,7 @@ from __future__ import annotations
 from onnx import TensorProto, helper
 from onnx_nodes import branch, node, value
 
-from graphstore.model import (
-    EdgeKind,
-    InputRef,
-    TensorRef,
-)
+from graphstore.model import EdgeKind, InputRef, TensorRef
 
 
 def test_branches_of_an_if_see_what_is_around_them(onnx_graph):

@@ -14,15 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_nodes import branch, node, value
 
 from graphstore.errors import ImportFormatError
-from graphstore.model import (
-    Constant,
-    DType,
-    Framework,
-    GraphKind,
-    InputRef,
-    Tensor,
-    TensorRef,
-)
+from graphstore.model import Constant, DType, Framework, GraphKind, InputRef, Tensor, TensorRef
 from importers.registry import read_graph
 
 

@@ -7,14 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from graphstore.model import (
-    DType,
-    DumpTensorRef,
-    TensorCut,
-    TensorIO,
-    TensorJoin,
-    TensorProduct,
-)
+from graphstore.model import DType, DumpTensorRef, TensorCut, TensorIO, TensorJoin, TensorProduct
 from importers.dumps.arrays.npy import read_npy_header
 from importers.dumps.index import open_dump
 from importers.dumps.read import read_array

@@ -12,11 +12,7 @@ from hypothesis.extra import numpy as nps
 
 from divergraph.metrics.limits import notes
 from divergraph.metrics.measure import measure
-from divergraph.metrics.metrics import (
-    LengthMismatchError,
-    UnsupportedElementError,
-    overflow_flag,
-)
+from divergraph.metrics.metrics import LengthMismatchError, UnsupportedElementError, overflow_flag
 from divergraph.metrics.sweep import BLOCK, Sweeper
 from graphstore.model import Metric
 

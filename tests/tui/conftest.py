@@ -18,13 +18,7 @@ from valued_run import kept_values
 from whole_run import kept_whole
 
 from graphstore.contract import GraphStore
-from graphstore.model import (
-    DType,
-    InputRef,
-    Op,
-    Tensor,
-    TensorRef,
-)
+from graphstore.model import DType, InputRef, Op, Tensor, TensorRef
 from graphstore.open_store import open_store
 from tui.app import DivergraphApp
 from tui.session import Session

@@ -12,14 +12,7 @@ from divergraph.execute.contract import RunnableSubgraph
 from divergraph.execute.translate.ge.fused import FUSED
 from divergraph.execute.translate.ge.table import ROWS
 from divergraph.values.array_types import Array
-from divergraph.verification.alone import (
-    LoneOps,
-    chosen_readings,
-    fed,
-    graph_of,
-    inputs_of,
-    opened,
-)
+from divergraph.verification.alone import LoneOps, chosen_readings, fed, graph_of, inputs_of, opened
 from divergraph.verification.operands import DumpedOperands
 from divergraph.verification.verify_dump import verify
 from graphstore.model import Verdict

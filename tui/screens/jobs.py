@@ -15,13 +15,7 @@ from divergraph.jobs.background.shelf import BackgroundState
 from graphstore.errors import DivergraphError
 from tui.address import ScreenAddress
 from tui.jobs.form_table import FORMS
-from tui.jobs.job_rows import (
-    COLUMNS,
-    job_row,
-    present,
-    problems_text,
-    progress_text,
-)
+from tui.jobs.job_rows import COLUMNS, job_row, present, problems_text, progress_text
 from tui.jobs.watched import JobLook
 from tui.keys import KeyScope, bindings
 from tui.messages import OpenTarget

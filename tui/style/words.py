@@ -7,16 +7,7 @@ import math
 from divergraph.outcomes import outcome_of_verdict
 from divergraph.text.numbers import odd_word
 from divergraph.text.words import REASON_WORDS, UNDEFINED, known, undefined
-from graphstore.model import (
-    Comparison,
-    Guilt,
-    Metric,
-    MetricSet,
-    OpState,
-    Reason,
-    Role,
-    Verdict,
-)
+from graphstore.model import Comparison, Guilt, Metric, MetricSet, OpState, Reason, Role, Verdict
 from tui.style.glyphs import Glyphs
 
 STATE_WORDS = {

@@ -9,13 +9,7 @@ import torch
 from torch import distributed, nn
 from torch.nn import functional
 
-from benchmarks.torch_jobs.parallel.exchanges import (
-    Exchanged,
-    Gathered,
-    Passed,
-    added_up,
-    copied,
-)
+from benchmarks.torch_jobs.parallel.exchanges import Exchanged, Gathered, Passed, added_up, copied
 from benchmarks.torch_jobs.parallel.setting import Setting
 
 Tensor = torch.Tensor

@@ -13,11 +13,7 @@ from divergraph.thresholds.starts import Starts, starts_by_limits
 from divergraph.thresholds.verdicts import outputs_by_op, worst
 from graphstore.contract import RunData
 from graphstore.model import Comparison, Op
-from graphstore.traverse.algorithms import (
-    descendants,
-    nearest_measured_ancestors,
-    next_measured,
-)
+from graphstore.traverse.algorithms import descendants, nearest_measured_ancestors, next_measured
 from graphstore.traverse.arrays import Bool, GraphArrays
 from graphstore.traverse.measured_ops import measured_ops, over_ops
 from graphstore.traverse.topological_order import graph_arrays

@@ -21,12 +21,7 @@ from divergraph.text.numbers import small_number
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
-from graphstore.model import (
-    ErrorSplit,
-    Guilt,
-    Method,
-    Run,
-)
+from graphstore.model import ErrorSplit, Guilt, Method, Run
 
 TIMES = 2.0
 """Introduced errors that changed by less than this factor count as the same."""

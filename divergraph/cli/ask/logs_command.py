@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.options import (
-    common,
-    opened_to_read,
-    print_or_show,
-    say_rest,
-    shown_option,
-)
+from divergraph.cli.options import common, opened_to_read, print_or_show, say_rest, shown_option
 from divergraph.cli.say import say
 from divergraph.text.words import counted
 

@@ -6,12 +6,7 @@ from pathlib import Path
 
 import click
 
-from divergraph.cli.options import (
-    opened_to_read,
-    print_done,
-    print_record,
-    store_option,
-)
+from divergraph.cli.options import opened_to_read, print_done, print_record, store_option
 from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say, say_beside
 from divergraph.files.os_errors import os_errors_told

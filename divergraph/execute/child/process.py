@@ -26,12 +26,7 @@ from divergraph.execute.child.limits import (
     address_space,
 )
 from divergraph.execute.child.wire import AnswerError, read_answer, send_command
-from graphstore.errors import (
-    DivergraphError,
-    ExecutionError,
-    ImportFormatError,
-    InputError,
-)
+from graphstore.errors import DivergraphError, ExecutionError, ImportFormatError, InputError
 from graphstore.own_folder import OwnFolder
 from graphstore.own_python import own_environment, own_python
 

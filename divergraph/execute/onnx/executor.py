@@ -25,12 +25,7 @@ from divergraph.execute.contract import (
     checked_feeds,
     chosen_tensors,
 )
-from divergraph.execute.onnx.altered import (
-    OnnxChangedRun,
-    alter,
-    change_body,
-    open_for_additions,
-)
+from divergraph.execute.onnx.altered import OnnxChangedRun, alter, change_body, open_for_additions
 from divergraph.execute.onnx.files import root_tensors, round_between_ops, set_outputs
 from divergraph.execute.onnx.in_float64 import in_float64
 from divergraph.execute.onnx.quantised import open_readings

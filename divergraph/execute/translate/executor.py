@@ -31,12 +31,7 @@ from divergraph.execute.precision import PRECISION, told
 from divergraph.execute.side_by_side import run_in_batches
 from divergraph.execute.translate.contract import KnownTensor, NeedsValueError, NotTranslatedError
 from divergraph.execute.translate.program import Program, TranslatedSlice, slice_of
-from divergraph.execute.translate.run import (
-    ProgramRun,
-    give_values,
-    require_made,
-    run_translation,
-)
+from divergraph.execute.translate.run import ProgramRun, give_values, require_made, run_translation
 from divergraph.execute.translate.translation import Translation
 from graphstore.errors import ExecutionError
 from graphstore.model import AttrValue, ModelGraph, Op, Tensor

@@ -14,14 +14,7 @@ import numpy as np
 
 from divergraph.graphs.lineage import Lineage
 from divergraph.values.dumped_values import DumpedValues
-from graphstore.model import (
-    Comparison,
-    LineageRule,
-    ModelGraph,
-    TensorIO,
-    TensorMatch,
-    TensorRef,
-)
+from graphstore.model import Comparison, LineageRule, ModelGraph, TensorIO, TensorMatch, TensorRef
 from importers.dumps.index import DumpIndex
 
 _NEARER = 0.9

@@ -20,11 +20,7 @@ from divergraph.metrics.pairs.small_pairs import (
     measured_together,
 )
 from divergraph.metrics.pairs.small_table import PairMeasurements, SmallTable
-from divergraph.metrics.statistics import (
-    NoStatisticsError,
-    statistics_of,
-    told_by_statistics,
-)
+from divergraph.metrics.statistics import NoStatisticsError, statistics_of, told_by_statistics
 from divergraph.metrics.sweep import Sweeper
 from divergraph.values.array_types import Array
 from divergraph.values.one_tensor import is_closed

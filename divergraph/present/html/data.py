@@ -16,14 +16,7 @@ from divergraph.present.run_report import RunReport
 from divergraph.text.numbers import deviation_text, short
 from divergraph.text.printable import printable
 from divergraph.text.words import REASON_WORDS, UNDEFINED, known, shape_text, undefined
-from graphstore.model import (
-    SPLIT_NUMBERS,
-    Comparison,
-    Level,
-    Metric,
-    OpState,
-    TensorIO,
-)
+from graphstore.model import SPLIT_NUMBERS, Comparison, Level, Metric, OpState, TensorIO
 from graphstore.schema.tables import COUNT_COLUMNS
 
 Column: TypeAlias = "list[object]"

@@ -18,12 +18,7 @@ from starlette.exceptions import HTTPException
 
 from divergraph.jobs.background.job_table import JobTable, QueuedJob, QueuedState
 from divergraph.jobs.background.progress_file import ProgressReader
-from divergraph.jobs.background.shelf import (
-    KEPT_SECONDS,
-    BackgroundJob,
-    BackgroundState,
-    JobShelf,
-)
+from divergraph.jobs.background.shelf import KEPT_SECONDS, BackgroundJob, BackgroundState, JobShelf
 from divergraph.server.jobs.requests import WRITING, paths_read
 from divergraph.server.roots import Roots
 from divergraph.server.settings import Limits

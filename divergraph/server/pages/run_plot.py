@@ -9,12 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 from starlette.datastructures import QueryParams
 
-from divergraph.present.pictures.metric_curve import (
-    PLOTTED,
-    USUAL,
-    MetricCurve,
-    metric_curve,
-)
+from divergraph.present.pictures.metric_curve import PLOTTED, USUAL, MetricCurve, metric_curve
 from divergraph.present.pictures.scales import beyond_filter
 from divergraph.present.pictures.scatter_plot import scatter_plot
 from divergraph.present.pictures.svg import scatter

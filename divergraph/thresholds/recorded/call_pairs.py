@@ -6,15 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from divergraph.thresholds.recorded.statistics_only import DumpedStatistics
-from graphstore.model import (
-    Comparison,
-    LineageLink,
-    ModelGraph,
-    Op,
-    Tensor,
-    TensorIO,
-    TensorRef,
-)
+from graphstore.model import Comparison, LineageLink, ModelGraph, Op, Tensor, TensorIO, TensorRef
 from importers.msprobe.calls import CallName
 from importers.msprobe.job_names import OF_THE_DEVICE, RANK, bodies_of, split_rank
 

@@ -40,14 +40,7 @@ from divergraph.thresholds.recorded.cause_labels import (
     WEIGHT,
 )
 from divergraph.thresholds.recorded.equal_values import EqualValues
-from divergraph.thresholds.recorded.errors import (
-    BROKEN,
-    NONE,
-    Error,
-    is_bound,
-    is_unequal,
-    most,
-)
+from divergraph.thresholds.recorded.errors import BROKEN, NONE, Error, is_bound, is_unequal, most
 from divergraph.thresholds.recorded.messages import unread_message
 from divergraph.thresholds.recorded.replicas import replicas_text, same_spread
 from divergraph.thresholds.recorded.seen_before import WHOLE, SeenBefore

@@ -20,9 +20,7 @@ from divergraph.thresholds.recorded.call_laws import (
     times,
     with_zero,
 )
-from divergraph.thresholds.recorded.call_laws import (
-    broken_law as broken_law,
-)
+from divergraph.thresholds.recorded.call_laws import broken_law as broken_law
 from divergraph.thresholds.recorded.laws_of_functions import DECREASING, GATED, INCREASING
 
 # reductions

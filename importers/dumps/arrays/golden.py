@@ -14,14 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from graphstore.model import (
-    DType,
-    DumpTensorRef,
-    ModelGraph,
-    Op,
-    Tensor,
-    TensorIO,
-)
+from graphstore.model import DType, DumpTensorRef, ModelGraph, Op, Tensor, TensorIO
 from importers.contract import Confidence
 from importers.dumps.arrays.golden_names import GoldenNames, Hit, name_without_time
 from importers.dumps.arrays.npy import NpyHeader, read_npy_header

@@ -21,25 +21,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from graphstore.errors import InputError
-from graphstore.model import (
-    DType,
-    DumpFormat,
-    DumpTensorRef,
-    ModelGraph,
-    Reason,
-    TensorIO,
-)
+from graphstore.model import DType, DumpFormat, DumpTensorRef, ModelGraph, Reason, TensorIO
 from importers.contract import Confidence
 from importers.dumps.arrays.npy import NpyHeader, parse_npy_header
 from importers.dumps.bare.tensor import BareTensor, Identity, found_tensor, plain
-from importers.dumps.contract import (
-    DumpChoice,
-    DumpReader,
-    FilePlace,
-    FoundDump,
-    RawForm,
-    at_step,
-)
+from importers.dumps.contract import DumpChoice, DumpReader, FilePlace, FoundDump, RawForm, at_step
 from importers.dumps.index import (
     DamagedError,
     DumpIndex,

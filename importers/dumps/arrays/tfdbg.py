@@ -21,14 +21,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
-from graphstore.model import (
-    DType,
-    DumpFormat,
-    DumpTensorRef,
-    ModelGraph,
-    Reason,
-    TensorIO,
-)
+from graphstore.model import DType, DumpFormat, DumpTensorRef, ModelGraph, Reason, TensorIO
 from importers.contract import Confidence
 from importers.dumps.ascend import wire_walk as wirewalk
 from importers.dumps.bare.tensor import BareTensor, Identity, found_tensor, plain, scope_of

@@ -16,14 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from graphstore.model import (
-    DumpFormat,
-    DumpTensorRef,
-    ModelGraph,
-    Op,
-    TensorIO,
-    TensorStatistics,
-)
+from graphstore.model import DumpFormat, DumpTensorRef, ModelGraph, Op, TensorIO, TensorStatistics
 from importers.contract import Confidence
 from importers.dumps.arrays.npy import read_npy_header
 from importers.dumps.arrays.torch_file import ENDING as TORCH

@@ -14,13 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphstore.model import (
-    DType,
-    DumpFormat,
-    DumpTensorRef,
-    TensorIO,
-    TensorStatistics,
-)
+from graphstore.model import DType, DumpFormat, DumpTensorRef, TensorIO, TensorStatistics
 from importers.dumps.index import DamagedError, open_dump
 from importers.dumps.names import DumpName, written
 from importers.number_formats import CHECKSUMS, known_layout, named_dtype

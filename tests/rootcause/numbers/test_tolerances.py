@@ -14,13 +14,7 @@ from judged_output import context
 from divergraph.rootcause.devices.precision import fits_half
 from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.options import RootCauseOptions
-from divergraph.rootcause.tolerances import (
-    flushed,
-    gains,
-    local_errors,
-    lone_slices,
-    pre_rounding,
-)
+from divergraph.rootcause.tolerances import flushed, gains, local_errors, lone_slices, pre_rounding
 from divergraph.rootcause.tolerances.contract import ToleranceEstimate
 from divergraph.rootcause.tolerances.exact_ops import outside
 from divergraph.rootcause.tolerances.masks import (

@@ -14,11 +14,7 @@ from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, StandIn, capture
 from divergraph.rootcause.arithmetic.families import Family
 from divergraph.rootcause.options import RootCauseOptions
-from divergraph.rootcause.tolerances.standing_out import (
-    limit_of,
-    standing_out,
-    unlike_their_family,
-)
+from divergraph.rootcause.tolerances.standing_out import limit_of, standing_out, unlike_their_family
 from graphstore.model import TensorRef, Verdict
 
 OPS = 80

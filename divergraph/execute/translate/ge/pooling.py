@@ -7,11 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
-from divergraph.execute.translate.ge.convolution import (
-    along_space,
-    axes,
-    height_and_width,
-)
+from divergraph.execute.translate.ge.convolution import along_space, axes, height_and_width
 from divergraph.execute.translate.ge.table import (
     POOL,
     ROWS,

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from divergraph.execute.contract import Array
-from divergraph.execute.translate.contract import (
-    KnownTensor,
-    NeedsValueError,
-    NotTranslatedError,
-)
+from divergraph.execute.translate.contract import KnownTensor, NeedsValueError, NotTranslatedError
 from divergraph.execute.translate.piece import Piece, ReadArgument
 from divergraph.execute.translate.torch.catalogue import ROWS
 from graphstore.model import Op

@@ -8,12 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from divergraph.execute.translate.contract import (
-    Formula,
-    NotTranslatedError,
-    OpRows,
-    parameters_of,
-)
+from divergraph.execute.translate.contract import Formula, NotTranslatedError, OpRows, parameters_of
 from divergraph.execute.translate.piece import (
     ArgumentKind,
     Expr,
