@@ -113,6 +113,7 @@ def outcome(case: Any) -> dict[str, Any]:
     """Verdict, who comes first and why, and what it cost."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "root_cause"))
     from analysed import ranking
+    from other_tools import first_to_fail
 
     from divergraph.comparison.compare_run import CompareRequest, compare
     from divergraph.rootcause.options import MethodChoice
@@ -142,24 +143,9 @@ def outcome(case: Any) -> dict[str, Any]:
         "rank": rank,
         "origins": len(data.origins),
         "cause": "" if best is None else best.label,
-        "baseline": baseline(data, faulty),
+        "baselines": first_to_fail(data, faulty),
         "cpu": _cpu() - before,
     }
-
-
-def baseline(data: Any, faulty: set[str]) -> str:
-    """What the rule "the first op in order whose cosine is below .99" says: ``nothing``, ``right``
-    or ``wrong``."""
-    order = {op.id: number for number, op in enumerate(data.device.ops)}
-    names = {op.id: {tensor.name for tensor in op.outputs} for op in data.device.ops}
-    low = [
-        item.op
-        for item in data.comparisons
-        if item.metrics is not None and item.metrics.cosine_similarity < 0.99
-    ]
-    if not low:
-        return "nothing"
-    return "right" if faulty & names[min(low, key=order.__getitem__)] else "wrong"
 
 
 def _cpu() -> float:

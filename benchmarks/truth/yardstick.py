@@ -7,8 +7,9 @@
     python benchmarks/truth/yardstick.py --cases DIR --sets gpu --gpu FOLDER
 
 Cases are made in DIR once for each seed and judged as often as asked; a set may also be a file of
-them. ``--ablate`` leaves out one entry after the other (:mod:`entries` says what they are) of those
-that a case asked for, and prints which verdicts change. What changes none may go.
+them. Under the name of another tool's rule stand the healthy runs it alarms at and the faults whose
+op it puts first. ``--ablate`` leaves out one entry after the other (:mod:`entries` says what they
+are) of those that a case asked for, and prints which verdicts change. What changes none may go.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from case_sets import SETS, Sizes, TruthCase
+from other_tools import BASELINES
 
 Outcome = Mapping[str, Any]
 Outcomes = Mapping[str, Outcome]
@@ -90,11 +92,10 @@ def judged(file: Path, *options: str) -> dict[str, Outcome]:
 
 
 def table(cases: Iterable[TruthCase], outcomes: Outcomes) -> str:
-    """A row for each set: false alarms, faults found, the baseline, and cost."""
-    rows = [
-        "| set | healthy | diverged | guilty | faults | first | rule of .99: first | CPU s |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    """A row for each set: false alarms, faults found, cost, and for each rule of another tool its
+    false alarms and the faults it finds."""
+    heads = ["set", "healthy", "diverged", "guilty", "faults", "first", "CPU s", *BASELINES]
+    rows = [f"| {' | '.join(heads)} |", f"| {' | '.join(['---'] * len(heads))} |"]
     by_set: dict[str, list[TruthCase]] = {}
     for case in cases:
         by_set.setdefault(case.set, []).append(case)
@@ -109,11 +110,19 @@ def table(cases: Iterable[TruthCase], outcomes: Outcomes) -> str:
             sum(each["origins"] for each in healthy),
             len(faults),
             sum(each["rank"] == 1 and each["origins"] > 0 for each in faults),
-            sum(each.get("baseline") == "right" for each in faults),
             f"{costs[len(costs) // 2]:.1f}",
+            *(f"{_alarms(healthy, rule)}, {_right(faults, rule)}" for rule in BASELINES),
         )
         rows.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(rows)
+
+
+def _alarms(healthy: Iterable[Outcome], rule: str) -> int:
+    return sum(each.get("baselines", {}).get(rule) == "wrong" for each in healthy)
+
+
+def _right(faults: Iterable[Outcome], rule: str) -> int:
+    return sum(each.get("baselines", {}).get(rule) == "right" for each in faults)
 
 
 def changes(cases: Iterable[TruthCase], before: Outcomes, after: Outcomes) -> list[str]:

@@ -1,13 +1,14 @@
 """The file ``arrays-<digest>`` of a graph: what traversals and searches load of it, ready made.
 
 It lies beside the tables, which it follows from, and goes with them: arrays in a zip file of numpy,
-whose checksums are held against what is read. One that is damaged is made again. Nothing is mapped:
-what a disk loses later would end the process.
+behind the hash of all its bytes, as the checksums in it say nothing of how many arrays there are.
+One that is damaged is made again. Nothing is mapped: what a disk loses later would end the process.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -24,15 +25,15 @@ from graphstore.cypher.targets import LoadedGraph
 from graphstore.embedded.disk import draft_path
 from graphstore.private_folder import share_as
 from graphstore.traverse.arrays import GraphArrays
-from graphstore.zip_damage import ZIP_DAMAGE
 
 PATTERN = "arrays-*"
-_FORMAT = 3
+_FORMAT = 4
 """To be raised when the same graph gives other numbers or columns."""
 _WORTH = 10_000
 """Ops of the smallest graph that is kept: others are read from their tables at once."""
 _ROOM = 4
 """A file may take this part, one in so many, of the room that is left on the disk."""
+_HASH_BYTES = hashlib.sha256().digest_size
 _MARK = "mark"
 """The array that says format and graph."""
 _ENDS = ("successor_start", "successor_ops", "predecessor_start", "predecessor_ops")
@@ -58,8 +59,9 @@ def keep(root: Path, home: Path, content: str, ops: int, graph: Callable[[], Loa
         if shutil.disk_usage(root).free < _ROOM * sum(one.nbytes for one in columns.values()):
             return
         try:
-            with draft.open("wb") as file:
-                np.savez(file, **columns)
+            written = io.BytesIO()
+            np.savez(written, **columns)
+            draft.write_bytes(_hash(written.getvalue()) + written.getvalue())
             share_as(root, draft)
             draft.replace(_file(home, content))
         finally:
@@ -79,13 +81,20 @@ def _file(home: Path, content: str) -> Path:
 def _columns(path: Path, contents: Iterable[str]) -> Mapping[str, NDArray[Any]] | None:
     """All arrays of a file; None if it is not that of one of these graphs, or damaged."""
     try:
-        # opened here: numpy leaves a damaged one open
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            columns = dict(arrays)
-    except (OSError, ValueError, LookupError, AttributeError, *ZIP_DAMAGE):
+        content = path.read_bytes()
+    except OSError:
         return None
+    body = content[_HASH_BYTES:]
+    if content[:_HASH_BYTES] != _hash(body):
+        return None
+    with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
+        columns = dict(arrays)
     is_known = str(columns.get(_MARK)) in map(_mark, contents)
     return columns if is_known else None
+
+
+def _hash(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
 
 
 def _mark(content: str) -> str:

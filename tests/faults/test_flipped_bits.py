@@ -246,7 +246,7 @@ def test_a_damaged_database_of_many_runs_is_made_again(root: Path) -> None:
     asked = "MATCH (r:Run) RETURN r.name ORDER BY r.name"
     with EmbeddedStore(root) as store:
         right = store.query(asked, QueryParameters())
-    (merged,) = (root / "scratch").glob("merged-*/*.lbug")
+    (merged,) = (root / "scratch").glob("view-*/*.lbug")
     flipped(merged, 80_000)
     with EmbeddedStore(root) as store:
         assert store.query(asked, QueryParameters()) == right

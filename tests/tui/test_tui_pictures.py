@@ -27,7 +27,7 @@ import tui
 from divergraph.jobs.background.job_files import LOCK
 from graphstore.file_lock import held_lock
 from tui.app import DivergraphApp
-from tui.screens.windows.overlays import Overlay, Window
+from tui.screens.windows.overlays import ChoiceOverlay, Overlay, Window
 from tui.settings import THEMES
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
@@ -73,7 +73,7 @@ def every_window() -> set[type]:
 
 def test_none_is_left_out_here():
     tried = {place.kind for place in (*WINDOWS.values(), *JOB_WINDOWS.values())}
-    assert every_window() - tried == {Overlay}
+    assert every_window() - tried == {Overlay, ChoiceOverlay}
 
 
 async def seen(b: Browser, place: Place, kept: SnapshotAssertion) -> None:
