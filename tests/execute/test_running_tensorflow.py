@@ -127,8 +127,9 @@ def test_all_tensors_are_of_one_step_however_small_the_memory(tmp_path: Path) ->
     assert set(whole) == set(parts)
     for name, value in whole.items():
         np.testing.assert_array_equal(parts[name], value, err_msg=name)
-    np.testing.assert_array_equal(
-        whole["out:0"], (X * whole["noise:0"]) @ whole["net/w/read:0"], strict=True
+    # Each library adds up a product in its own order.
+    np.testing.assert_allclose(
+        whole["out:0"], (X * whole["noise:0"]) @ whole["net/w/read:0"], rtol=1e-5, atol=1e-6
     )
     assert reasons["behind:0"] == "changes variables outside of the step"
 

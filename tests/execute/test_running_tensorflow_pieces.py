@@ -79,7 +79,10 @@ def test_a_group_of_ops_with_variables_nobody_gave(
 ) -> None:
     group = RunnableSubgraph("conv2", ("LeNet/pool1/MaxPool:0",), ("LeNet/conv2/Relu:0",))
     result = alone(executor, golden, group)[0]
-    np.testing.assert_array_equal(result.values["LeNet/conv2/Relu:0"], golden["LeNet/conv2/Relu:0"])
+    # Threads add up a convolution in another order.
+    np.testing.assert_allclose(
+        result.values["LeNet/conv2/Relu:0"], golden["LeNet/conv2/Relu:0"], rtol=1e-4, atol=1e-6
+    )
 
 
 def test_inputs_of_a_device_are_taken_in_its_own_precision(
