@@ -71,7 +71,8 @@ class MindSporeImporter:
     def read(self, path: Path) -> ModelGraph:
         """The graph of the file."""
         from importers.mindspore.compiler_graph import read_compiler_graph
-        from importers.mindspore.mindir import read_ir_text, read_mindir
+        from importers.mindspore.ir_text import read_ir_text
+        from importers.mindspore.mindir import read_mindir
 
         form = form_of(read_head(path))
         if form is MindSporeFile.MINDIR:
