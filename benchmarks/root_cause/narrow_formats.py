@@ -142,6 +142,27 @@ FORMATS: Mapping[str, tuple[Rounded, Rounded]] = {
     ),
 }
 
+IN_WORDS: Mapping[str, str] = {
+    "bf16": "bf16",
+    "e4m3-tensor": "bf16/e4m3 by tensor",
+    "e4m3-row": "bf16/e4m3 by row",
+    "e4m3-128": "bf16/e4m3 by 128 x e4m3 by 128x128",
+    "e5m2-e4m3": "bf16/e5m2 x e4m3 by row",
+    "mxfp8": "bf16/e4m3 by 32, power of two, up",
+    "mxfp4": "bf16/e2m1 by 32, power of two, up",
+    "nvfp4": "bf16/e2m1 by 16, e4m3 alone",
+    "int8-row": "bf16/int8 by row",
+    "int4-32": "bf16/plain x int4 by 32, from the least, held in bf16",
+    "w4a8": "bf16/int8 by row x int4 by 64, from the least, held in bf16",
+    "e4m3-column": "bf16/e4m3 by column x e4m3 by row",
+    "e4m3-64": "bf16/e4m3 by 64",
+    "mxfp6": "bf16/e3m2 by 32, power of two, up",
+    "hif8": "bf16/hif8",
+    "int4-128": "bf16/plain x int4 by 128, from the least, held in bf16",
+    "e4m3-row-bf16": "bf16/e4m3 by row, held in bf16",
+}
+"""What a run says of a device in bfloat16 with each of the formats."""
+
 
 class NarrowRunner(OpRunner):
     """Products by a constant read both factors rounded, but for the last, which stays plain."""

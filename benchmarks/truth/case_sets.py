@@ -7,9 +7,11 @@ of a real GPU from a folder with ``cases.json`` and one ``.npz`` a device.
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +25,7 @@ from devices import DEVICES, Device
 from faults import Array, FaultKind
 from generated import GENERATED
 from measured import hidden
-from narrow_formats import FORMATS, runner
+from narrow_formats import FORMATS, IN_WORDS, runner
 from run import Workplace, workplace
 from short_arithmetic import SHORT, SHORT_MODELS
 from short_arithmetic import runner as short_runner
@@ -35,12 +37,28 @@ from importers.registry import read_graph
 
 _USELESS = 0.5
 """A healthy device whose output is so far off is no place to look for visible faults."""
+_OF_GPU = {
+    "fp8": "bf16/e4m3 by tensor",
+    "fp8row": IN_WORDS["e4m3-row"],
+    "fp8block": IN_WORDS["e4m3-128"],
+    "fp8e5m2": "bf16/e5m2 x e4m3 by row",
+    "mxfp8": "bf16/e4m3 by 32, power of two",
+    "mxfp4": "bf16/e2m1 by 32, power of two",
+    "nvfp4": "bf16/e2m1 by 16, e4m3",
+    "int4w": "bf16/plain x int4 by 32, from the least",
+    "int8tok": IN_WORDS["int8-row"],
+}
+"""What the devices of the GPU's runs compute in that do not have a type for a name, as far as it is
+known."""
+_UNKNOWN = re.compile(r" \(ties to zero\)|, up\b|, held in \w+| alone\b")
+"""What runs say beyond what is known of the GPU's formats: where ties go, what holds scales."""
 
 
 @dataclass(frozen=True)
 class TruthCase:
     """A run on disk and the truth about it: the golden tensors whose maker may come first (none
-    for a healthy run), and the ``kind`` of fault."""
+    for a healthy run), the ``kind`` of fault, and what the device computes in, in the words of a
+    run (``bf16/e4m3 by row``; "" where nobody knows)."""
 
     set: str
     name: str
@@ -50,6 +68,11 @@ class TruthCase:
     device_dump: str
     faulty: tuple[str, ...] = ()
     kind: str = ""
+    arithmetic: str = ""
+
+    def is_computed_in(self, said: str) -> bool:
+        """Whether what a run *said* of the device's arithmetic is so."""
+        return self.arithmetic in (said, _UNKNOWN.sub("", said))
 
     @property
     def paths(self) -> list[Path]:
@@ -105,7 +128,8 @@ def narrow(folder: Path, sizes: Sizes) -> Iterator[TruthCase]:
         for name in FORMATS:
             if not sizes.devices or name in sizes.devices:
                 device = Device(name, place.golden.model, runner(place.golden.model, name, "bf16"))
-                yield from _of_device("narrow", place, device, sizes)
+                for case in _of_device("narrow", place, device, sizes):
+                    yield replace(case, arithmetic=IN_WORDS[name])
 
 
 def short(folder: Path, sizes: Sizes) -> Iterator[TruthCase]:
@@ -132,7 +156,8 @@ def gpu(folder: Path, sizes: Sizes) -> Iterator[TruthCase]:
         if not golden.exists():
             _capture(sizes.gpu, model, golden)
         dump = folder / "gpu" / f"{model}-{device}-{entry['run']}"
-        dump.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(dump, ignore_errors=True)
+        dump.mkdir(parents=True)
         for key, value in np.load(sizes.gpu / f"{device}.npz").items():
             run, tensor, *kind = key.split("|")
             if run == entry["run"]:
@@ -150,6 +175,7 @@ def gpu(folder: Path, sizes: Sizes) -> Iterator[TruthCase]:
             str(dump),
             faulty,
             "" if fault is None else fault["kind"],
+            _OF_GPU.get(device, device.removeprefix("inductor_")),
         )
 
 

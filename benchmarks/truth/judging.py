@@ -127,7 +127,14 @@ def outcome(case: Any) -> dict[str, Any]:
         with np.errstate(all="ignore"):
             data = compare(CompareRequest(*sides, method=MethodChoice.ROOT_CAUSE))
     except DivergraphError as error:
-        return {"verdict": f"error: {error}", "rank": None, "origins": 0, "cause": "", "cpu": 0.0}
+        return {
+            "verdict": f"error: {error}",
+            "rank": None,
+            "origins": 0,
+            "cause": "",
+            "arithmetic": "",
+            "cpu": 0.0,
+        }
     faulty = set(case["faulty"])
     ranked = ranking(data)
     rank = next((n for n, each in enumerate(ranked, 1) if faulty & each.made), None)
@@ -143,6 +150,7 @@ def outcome(case: Any) -> dict[str, Any]:
         "rank": rank,
         "origins": len(data.origins),
         "cause": "" if best is None else best.label,
+        "arithmetic": str(data.run.analysis.arithmetic),
         "baselines": first_to_fail(data, faulty),
         "cpu": _cpu() - before,
     }

@@ -54,6 +54,7 @@ def main() -> None:
     kinds = ["--ablate", asked.ablate] if asked.ablate else []
     now = judged(file, "--without", asked.without, *kinds)
     print(table(cases, now))
+    print("\n".join(misses(cases, now)))
     if asked.against is not None:
         older = judged(file, "--root", str(asked.against.resolve()))
         print(f"\n{asked.against}\n{table(cases, older)}\n\nchanged since")
@@ -73,11 +74,13 @@ def made(folder: Path, sets: Sequence[str], sizes: Sizes) -> list[TruthCase]:
         if name.endswith(".jsonl"):
             cases += map(TruthCase.of, Path(name).read_text(encoding="utf-8").splitlines())
             continue
-        words = (name, sizes.seed, sizes.faults, *sizes.models, *sizes.devices)
+        folders = (sizes.gpu.name,) if name == "gpu" and sizes.gpu else ()
+        words = (name, *folders, sizes.seed, sizes.faults, *sizes.models, *sizes.devices)
         file = folder / ("-".join(map(str, words)) + ".jsonl")
         if not file.exists():
             folder.mkdir(parents=True, exist_ok=True)
-            lines = [case.line() for case in SETS[name](folder / f"seed{sizes.seed}", sizes)]
+            place = folder / "-".join((f"seed{sizes.seed}", *folders))
+            lines = [case.line() for case in SETS[name](place, sizes)]
             file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         cases += map(TruthCase.of, file.read_text(encoding="utf-8").splitlines())
     return cases
@@ -86,15 +89,35 @@ def made(folder: Path, sets: Sequence[str], sizes: Sizes) -> list[TruthCase]:
 def judged(file: Path, *options: str) -> dict[str, Outcome]:
     """By case what a process with *options* says."""
     command = [sys.executable, str(_HERE / "judging.py"), str(file), *options]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    outcomes = map(json.loads, done.stdout.splitlines())
-    return {outcome.pop("name"): outcome for outcome in outcomes}
+    total = len(file.read_text(encoding="utf-8").splitlines())
+    outcomes = {}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            outcome = json.loads(line)
+            outcomes[outcome.pop("name")] = outcome
+            print(f"\r{len(outcomes)} of {total} judged", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return outcomes
 
 
 def table(cases: Iterable[TruthCase], outcomes: Outcomes) -> str:
-    """A row for each set: false alarms, faults found, cost, and for each rule of another tool its
+    """A row for each set: false alarms, faults found, runs that say what the device computes in
+    as it does, cost, and for each rule of another tool its
     false alarms and the faults it finds."""
-    heads = ["set", "healthy", "diverged", "guilty", "faults", "first", "CPU s", *BASELINES]
+    heads = [
+        "set",
+        "healthy",
+        "diverged",
+        "guilty",
+        "faults",
+        "first",
+        "arithmetic",
+        "CPU s",
+        *BASELINES,
+    ]
     rows = [f"| {' | '.join(heads)} |", f"| {' | '.join(['---'] * len(heads))} |"]
     by_set: dict[str, list[TruthCase]] = {}
     for case in cases:
@@ -102,6 +125,7 @@ def table(cases: Iterable[TruthCase], outcomes: Outcomes) -> str:
     for name, own in by_set.items():
         healthy = [outcomes[case.name] for case in own if not case.faulty]
         faults = [outcomes[case.name] for case in own if case.faulty]
+        known = [case for case in own if case.arithmetic]
         costs = sorted(outcomes[case.name]["cpu"] for case in own)
         cells = (
             name,
@@ -109,20 +133,37 @@ def table(cases: Iterable[TruthCase], outcomes: Outcomes) -> str:
             sum(each["verdict"] == "diverged" for each in healthy),
             sum(each["origins"] for each in healthy),
             len(faults),
-            sum(each["rank"] == 1 and each["origins"] > 0 for each in faults),
+            sum(map(_is_first, faults)),
+            f"{sum(case.is_computed_in(outcomes[case.name]['arithmetic']) for case in known)}"
+            f" of {len(known)}",
             f"{costs[len(costs) // 2]:.1f}",
-            *(f"{_alarms(healthy, rule)}, {_right(faults, rule)}" for rule in BASELINES),
+            *(
+                f"{_count(healthy, rule, 'wrong')}, {_count(faults, rule, 'right')}"
+                for rule in BASELINES
+            ),
         )
         rows.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(rows)
 
 
-def _alarms(healthy: Iterable[Outcome], rule: str) -> int:
-    return sum(each.get("baselines", {}).get(rule) == "wrong" for each in healthy)
+def _count(outcomes: Iterable[Outcome], rule: str, answer: str) -> int:
+    return sum(outcome.get("baselines", {}).get(rule) == answer for outcome in outcomes)
 
 
-def _right(faults: Iterable[Outcome], rule: str) -> int:
-    return sum(each.get("baselines", {}).get(rule) == "right" for each in faults)
+def misses(cases: Iterable[TruthCase], outcomes: Outcomes) -> Iterator[str]:
+    """A line for each false alarm, fault that is not first, and arithmetic called another."""
+    for case in cases:
+        outcome = outcomes[case.name]
+        if not case.faulty and outcome["verdict"] == "diverged":
+            yield f"  {case.name}: {outcome['origins']} origins in a healthy run"
+        if case.faulty and not _is_first(outcome):
+            yield f"  {case.name}: {outcome['verdict']}, rank {outcome['rank']}"
+        if case.arithmetic and not case.is_computed_in(outcome["arithmetic"]):
+            yield f"  {case.name}: {outcome['arithmetic']}, it is {case.arithmetic}"
+
+
+def _is_first(outcome: Outcome) -> bool:
+    return bool(outcome["rank"] == 1 and outcome["origins"] > 0)
 
 
 def changes(cases: Iterable[TruthCase], before: Outcomes, after: Outcomes) -> list[str]:

@@ -201,7 +201,7 @@ COUNTS = (
     # 140 for outputs of ops as columns: a million ops are kept in a sixth less CPU time;
     # and for views that other versions of the engine make.
     # 160 for messages that come later than their dump, and for jobs of other models.
-    Count("code lines", code_lines, 151_310, 80_000),
+    Count("code lines", code_lines, 151_335, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
     # 20 for layouts of jobs, a rule a file.
     # 2 for what rules of causes share, and for losses in common: files that had two jobs.
@@ -232,7 +232,7 @@ COUNTS = (
     # 4 for files that had two jobs: shapes and types of filters, noise, what calls have shown.
     # 2 for messages that come late: what was sent, and the one nobody reads.
     # 1 for MindSpore's two forms of files, which are read apart again.
-    Count("modules", lambda: len(modules()), 1_313, 700),
+    Count("modules", lambda: len(modules()), 1_315, 700),
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 128, 70),
     Count("import lines in 100", import_share, 8.5, 5),
     Count("private functions with one use, in 100", one_caller_share, 57, 45),
