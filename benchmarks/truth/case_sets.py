@@ -41,7 +41,7 @@ _OF_GPU = {
     "fp8": "bf16/e4m3 by tensor",
     "fp8row": IN_WORDS["e4m3-row"],
     "fp8block": IN_WORDS["e4m3-128"],
-    "fp8e5m2": "bf16/e5m2 x e4m3 by row",
+    "fp8e5m2": "bf16/e5m2 x e4m3 by tensor",
     "mxfp8": "bf16/e4m3 by 32, power of two",
     "mxfp4": "bf16/e2m1 by 32, power of two",
     "nvfp4": "bf16/e2m1 by 16, e4m3",

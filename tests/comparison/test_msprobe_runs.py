@@ -95,3 +95,33 @@ def test_a_gradient_that_cancels_is_no_origin_for_its_rounding(tmp_path, noise, 
         (tmp_path / side / "dump.json").write_text(json.dumps(content))
     run = dg.compare(*[tmp_path / side for side in ("gpu", "gpu", "npu", "npu")])
     assert [origin.op for origin in run.data.origins] == origins
+
+
+@pytest.mark.parametrize(("halved", "origins"), [(False, []), (True, ["Tensor.sqrt.0.forward"])])
+def test_the_root_of_values_that_float16_hardly_holds_is_no_origin(tmp_path, halved, origins):
+    """An optimizer's second moments below the least normal number of float16: statistics of them
+    show a few percent, the root of them, which float16 holds well, more than that."""
+    gradient = np.random.default_rng(3).normal(0.0, 0.01, 32).astype(np.float32)
+    moments = 1e-3 * gradient * gradient * (1e3 if halved else 1.0)
+    for side, dtype in (("npu", np.float16), ("gpu", np.float32)):
+        read = moments.astype(dtype)
+        made = np.sqrt(read) * dtype(0.5 if halved and side == "npu" else 1.0)
+        tensors = [
+            {
+                "type": "torch.Tensor",
+                "dtype": f"torch.{read.dtype}",
+                "shape": [32],
+                "Max": float(wide.max()),
+                "Min": float(wide.min()),
+                "Mean": float(wide.mean()),
+                "Norm": float(np.linalg.norm(wide)),
+            }
+            for wide in (read.astype(np.float64), made.astype(np.float64))
+        ]
+        data = {"Tensor.sqrt.0.forward": {"input_args": tensors[:1], "output": tensors[1:]}}
+        content = {"task": "statistics", "level": "mix", "framework": "pytorch", "data": data}
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "dump.json").write_text(json.dumps(content))
+    run = dg.compare(*[tmp_path / side for side in ("gpu", "gpu", "npu", "npu")])
+    assert any(item.over for item in run.data.comparisons)
+    assert [origin.op for origin in run.data.origins] == origins

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from divergraph.metrics.limits.quantities import golden_root
 from divergraph.thresholds.recorded.call_pairs import CallPairs
 from divergraph.thresholds.recorded.errors import Error, error_of, is_bound, most
-from divergraph.thresholds.recorded.statistics_only import gain, is_flushed
+from divergraph.thresholds.recorded.statistics_only import gain, lost_share
 from graphstore.model import Comparison, DType, Level, Op
 
 JUMP = 8.0
@@ -65,7 +65,7 @@ class CallErrors:
             items = [item for item in items if not self._pairs.is_weight(item)]
         for before in self._pairs.before(op):
             items += [*self._pairs.inputs.get(before, ()), *self._pairs.outputs.get(before, ())]
-        errors = [self.of(item) for item in items if item.port >= 0]
+        errors = [self.of(item) or _flushed_error(item) for item in items if item.port >= 0]
         finite_errors = [error for error in errors if error is not None]
         return most(finite_errors), bool(finite_errors) and len(finite_errors) == len(errors)
 
@@ -148,8 +148,17 @@ class CallErrors:
 
 
 def _error(item: Comparison) -> Error | None:
-    is_little = item.metrics is not None and is_flushed(item, golden_root(item.metrics))
-    return None if is_little and is_bound(item) else error_of(item)
+    return error_of(item) if _flushed_error(item) is None else None
+
+
+def _flushed_error(item: Comparison) -> Error | None:
+    """The error that its type alone gives a tensor of which it holds little and nothing but
+    statistics are known; None of others. What reads it makes more of that, as a square root does
+    of an optimizer's second moments; what makes it is not to blame."""
+    if item.metrics is None or not is_bound(item):
+        return None
+    share = lost_share(item, golden_root(item.metrics))
+    return None if share is None else Error(share, share)
 
 
 def _times_chosen(error: Error, before: Error) -> float:

@@ -36,6 +36,18 @@ def other_calls(pairs: CallPairs, op: Op, *, inside: bool) -> tuple[str, str]:
     return "", ""
 
 
+def calls_of_one_side(pairs: CallPairs) -> str:
+    """The calls that only one side makes, wherever they are, as a sentence; "" without any."""
+    return "; ".join(
+        f"{side} {_listed(calls)}, which {other} does not"
+        for side, calls, other in (
+            ("golden calls", pairs.missing, "the device"),
+            ("the device calls", pairs.extra, "golden"),
+        )
+        if calls
+    )
+
+
 def _of_this_rank(pairs: CallPairs, op: Op, extra: list[Op]) -> list[Op]:
     """Those of the *extra* calls that other ranks do not have as often in the same body."""
     ranks = {pairs.ops[each].attrs[RANK] for each in pairs.on_ranks.get(split_rank(op.name)[1], ())}

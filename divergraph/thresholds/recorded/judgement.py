@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from divergraph.metrics.statistics import BY_CHECKSUM
 from divergraph.text.words import counted
 from divergraph.thresholds.recorded.call_pairs import CallPairs
+from divergraph.thresholds.recorded.call_structure import calls_of_one_side
 from divergraph.thresholds.recorded.culprits import culprits
 from divergraph.thresholds.recorded.errors import is_unequal
 from divergraph.thresholds.recorded.layouts import layout_difference, model_difference
@@ -63,6 +64,8 @@ def judge_calls(pairs: CallPairs, excuse: Callable[[str], str]) -> RecordedJudge
             f"tell whether the error starts there (first: {calls.unexplained[0]}): dump values of "
             "the calls before it"
         )
+        if structure := calls_of_one_side(pairs):
+            doubt += f"; {structure}"
         return RecordedJudgement(findings=findings, verdict=Verdict.UNDECIDED, doubt=doubt)
     over = sum(item.over for item in pairs.comparisons)
     note = _proof(pairs.comparisons)

@@ -24,8 +24,9 @@ _ALIKE = 0.25
 """The other extreme must not be off by more: two extremes may be equal by chance."""
 _TIMES = 0.02
 """Ratios of statistics nearer than this are one factor."""
-_FLUSHED = 2.0**-14
-"""The least normal number of float16: of tensors that are smaller little is left."""
+_LEAST_NORMAL, _LEAST = 2.0**-14, 2.0**-24
+"""The least normal number of float16, and the least of all, which is the step below the other: of
+tensors that are smaller little is left."""
 _SUMS = frozenset({"add", "radd", "sub", "rsub", "subtract", "lerp", "addcmul", "sum", "mean"})
 
 
@@ -72,10 +73,12 @@ def _size(metrics: MetricSet) -> float:
     return abs(metrics.standard_deviation[2]) if math.isnan(root) else root
 
 
-def is_flushed(item: Comparison, size: float) -> bool:
-    """Whether *item* is a tensor of float16 with golden values, of root mean square *size*, that
-    this type hardly holds."""
-    return item.device_dtype is DType.FLOAT16 and size < _FLUSHED
+def lost_share(item: Comparison, root: float) -> float | None:
+    """The share of a tensor, with golden values of root mean square *root*, that float16 may lose;
+    None of other types, and of values that it holds."""
+    if item.device_dtype is not DType.FLOAT16 or not root < _LEAST_NORMAL:
+        return None
+    return min(_LEAST / root, 1.0) if root > 0.0 else 1.0
 
 
 def minds_order(op: Op) -> bool:
