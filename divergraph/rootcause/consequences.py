@@ -94,6 +94,8 @@ class _Consequences:
         usual = dict(self._without_extremes(group, feeds, largest))
         if not usual:
             return False
+        if self._shares_scales(group):
+            return True  # with one such value all that have its scale are others
         # With two other values in their places, as one alone may give the same by chance.
         instead = [
             {
@@ -121,6 +123,10 @@ class _Consequences:
             return True
         error, size = norms(device[there], reference[there])
         return error <= self.run.options.guilty * (split.floor or 0.0) * size
+
+    def _shares_scales(self, group: Group) -> bool:
+        golden, operands = self.run.golden, self.arithmetics.operands
+        return any(operands.of(golden.ops[op], golden).scaled for op in group.ops)
 
     def _without_extremes(
         self, group: Group, feeds: Mapping[str, Array], largest: float

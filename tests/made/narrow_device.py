@@ -77,9 +77,10 @@ def summed(chunk: int) -> Callable[[Array, Array], Array]:
 
 
 class NarrowDevice:
-    """Layers of a product, a bias and a Tanh, with a head behind them."""
+    """Layers of a product, a bias and a Tanh, with a head behind them. *merged*: product and bias
+    of the first layer are one op, of which the device holds the product before it adds the bias."""
 
-    def __init__(self, folder: Path, wide: int = WIDE) -> None:
+    def __init__(self, folder: Path, wide: int = WIDE, *, merged: bool = False) -> None:
         draw = np.random.default_rng(3)
         node = helper.make_node
         self.weights, self.nodes, last = {}, [], "x"
@@ -88,11 +89,15 @@ class NarrowDevice:
             weight = draw.standard_normal((wide, wide)) * scales
             self.weights[f"w{k}"] = weight.astype(np.float32)
             self.weights[f"b{k}"] = draw.standard_normal(wide).astype(np.float32) / 5
-            self.nodes += [
-                node("MatMul", [last, f"w{k}"], [f"m{k}"]),
-                node("Add", [f"m{k}", f"b{k}"], [f"a{k}"]),
-                node("Tanh", [f"a{k}"], [f"t{k}"]),
-            ]
+            self.nodes += (
+                [node("Gemm", [last, f"w{k}", f"b{k}"], [f"a{k}"])]
+                if merged and k == 0
+                else [
+                    node("MatMul", [last, f"w{k}"], [f"m{k}"]),
+                    node("Add", [f"m{k}", f"b{k}"], [f"a{k}"]),
+                ]
+            )
+            self.nodes.append(node("Tanh", [f"a{k}"], [f"t{k}"]))
             last = f"t{k}"
         self.weights["w"] = draw.standard_normal((wide, 40)).astype(np.float32)
         self.nodes.append(node("MatMul", [last, "w"], ["head"]))
@@ -124,6 +129,7 @@ class NarrowDevice:
                 made = first @ more[0]
             else:
                 made = product(activation(first), weight(more[0].T).T)
+                made = held(made) + more[1] if each.op_type == "Gemm" else made
             known[name] = held(made)
             if faults and name in faults:
                 known[name] = held(faults[name](known[name]))

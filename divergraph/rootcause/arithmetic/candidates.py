@@ -44,6 +44,7 @@ def likeliest_formats(samples: Sequence[GroupSample], plain: Emulation) -> list[
         Combined(pair.activation, pair.weight, sums)
         for pair in dict.fromkeys((FULL, *combined))
         for sums in _likely_sums(matched, pair)
+        if pair != FULL or not sums.once
     ]
     rounds = plain.precision.rounds  # then short types are no operands of their own
     whole_kinds = [kind for kind in whole_formats() if kind.scaled or not rounds]

@@ -110,11 +110,14 @@ class Reading:
 
 class Accumulator(ABC):
     """How the terms of a product are added up. ``name`` is its word in analyses, *words* those of a
-    sentence. Where the order is not known (``ordered``), only the size of the errors tells."""
+    sentence. Where the order is not known (``ordered``), only the size of the errors tells. What
+    rounds the whole sum ``once`` is no way of adding up, but what holds the product before the next
+    op of a fused one."""
 
     name: str
     words: str
     ordered = True
+    once = False
 
     @abstractmethod
     def added(self, first: Array, second: Array) -> Array:

@@ -12,7 +12,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from divergraph.rootcause import calibration
@@ -141,13 +141,14 @@ class OperandSearch:
         needed = min(len(unexplained), SEVERAL)
         while len(unexplained) >= needed and len(chosen) < _FORMATS:
             few = _unlike(unexplained)[:_MATCHED]
-            rests = {
+            every = {
                 kind: [self._fits.fit(sample, kind).rest for sample in few]
                 for kind in likeliest_formats(few, self._fits.imitation())
                 # One weight held in fewer bits may be a fault of the converter; what rounds
                 # activations computes so.
                 if needed > 1 or not kind.leaves_activations
             }
+            rests = _held_either_way(every)
             fitting = {
                 kind: own
                 for kind, own in rests.items()
@@ -214,6 +215,23 @@ class OperandSearch:
             for op_id in group.ops
             if family_of(self.golden.ops[op_id]) is not None
         }
+
+
+def _held_either_way(
+    rests: Mapping[OperandFormat, Sequence[float]],
+) -> dict[OperandFormat, Sequence[float]]:
+    """*rests* without the formats that round a product once: where that is left in float32, or in
+    the type of all values, before a bias is added to it, the operands are the same."""
+    either = {kind: own for kind, own in rests.items() if not _rounds_once(kind)}
+    for kind, own in rests.items():
+        if isinstance(kind, Combined) and _rounds_once(kind):
+            operands = replace(kind, sums=None)
+            either[operands] = list(map(min, own, rests[operands]))
+    return either
+
+
+def _rounds_once(kind: OperandFormat) -> bool:
+    return kind.sums is not None and kind.sums.once
 
 
 def _unlike(samples: Iterable[GroupSample]) -> list[GroupSample]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
+import numpy as np
+
 from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
@@ -163,7 +165,8 @@ class GroupRuns:
         return Samples(self, groups, seen)
 
     def run(self, groups: Sequence[Group]) -> Iterator[GroupSample]:
-        """The samples of those groups that can be run, for one pass: no chunk is kept."""
+        """The samples of those groups that can be run, for one pass: no chunk is kept. What gives
+        nothing but NaN and infinities, as all behind a NaN may, is no sample."""
         for chunk in self.chunks(groups):
             fed = [(group, *self.feeds(group)) for group in chunk]
             runnable = [
@@ -174,8 +177,12 @@ class GroupRuns:
             )
             for (group, feeds_of_group), reference in zip(runnable, references, strict=True):
                 device = self.values.device(group.output)
-                if device is not None and not isinstance(reference, str):
+                if device is not None and not isinstance(reference, str) and _is_finite(reference):
                     yield GroupSample(group, feeds_of_group, reference, device)
+
+
+def _is_finite(values: Array) -> bool:
+    return values.dtype.kind != "f" or not values.size or bool(np.isfinite(values).any())
 
 
 @dataclass

@@ -51,6 +51,30 @@ def test_a_healthy_device_has_no_origin_and_a_fault_of_one_channel_is_the_only_o
     assert guilty(faulty) == {"m3"}
 
 
+def e4m3_by_tensor(rows: np.ndarray) -> np.ndarray:
+    """One scale for all, which one NaN makes NaN."""
+    scale = np.abs(rows).max() / np.float32(448)
+    return (rows / scale).astype(ml_dtypes.float8_e4m3fn).astype(np.float32) * scale
+
+
+def test_a_product_held_in_the_plain_type_before_its_bias_is_no_way_of_adding_up(tmp_path) -> None:
+    net = NarrowDevice(tmp_path, wide=64, merged=True)
+    healthy = net.compared(net.values(e4m3_by_tensor, e4m3_by_tensor))
+    assert not healthy.origins
+    assert healthy.run.analysis.arithmetic.operands == {"linear layers": "e4m3 by tensor"}
+
+
+def test_a_nan_spreads_by_the_scale_it_shares_and_hides_no_format(tmp_path) -> None:
+    net = NarrowDevice(tmp_path)
+
+    def with_nan(value: np.ndarray) -> np.ndarray:
+        return np.where(np.arange(value.shape[1]) == 5, np.float32("nan"), value)
+
+    data = net.compared(net.values(e4m3_by_tensor, e4m3_by_tensor, faults={"m2": with_nan}))
+    assert [origin.op for origin in data.origins] == ["m2"]
+    assert data.run.analysis.arithmetic.operands == {"linear layers": "e4m3 by tensor"}
+
+
 def test_the_format_is_said_in_a_sentence(tmp_path) -> None:
     net = NarrowDevice(tmp_path)
     said = net.compared(net.values(e4m3_by_row, MXFP4)).run.warnings

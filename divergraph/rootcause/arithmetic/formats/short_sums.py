@@ -27,22 +27,29 @@ others are off as these are. Bounds cost."""
 
 @dataclass(frozen=True)
 class ShortSums(Accumulator):
-    """Sums rounded to ``grid`` after each ``chunk`` of terms, in turn or in some order: then a
-    chunk stands for as many sums that are kept side by side as well."""
+    """Sums rounded to ``grid`` after each ``chunk`` of terms (0: after all of them), in turn or in
+    some order: then a chunk stands for as many sums that are kept side by side as well."""
 
     grid: Grid
     chunk: int = 1
     ordered: bool = True
 
     @property
+    def once(self) -> bool:  # type: ignore[override]  # follows from its parts
+        """Whether it rounds after all terms."""
+        return self.chunk == 0
+
+    @property
     def name(self) -> str:  # type: ignore[override]  # follows from its parts
-        """``fp16 in turn``, ``bf16 by 16``."""
-        size = "in turn" if self.chunk == 1 else f"by {self.chunk}"
+        """``fp16 in turn``, ``bf16 by 16``, ``bf16 once``."""
+        size = "once" if self.once else "in turn" if self.chunk == 1 else f"by {self.chunk}"
         return f"{self.grid.name} {size}{'' if self.ordered else ', in some order'}"
 
     @property
     def words(self) -> str:  # type: ignore[override]  # follows from its parts
         """What a sentence says behind "sums"."""
+        if self.once:
+            return f"{self.grid.name}, all terms together"
         if not self.ordered:
             return f"{self.grid.name}, in an order that is not known"
         return f"{self.grid.name}, {counted(self.chunk, 'term')} after another"
@@ -55,12 +62,13 @@ class ShortSums(Accumulator):
             first, second = first[..., order], second[..., order, :]
         batch = np.broadcast_shapes(first.shape[:-2], second.shape[:-2])
         outputs = int(np.prod(batch)) * rows * second.shape[-1]
-        row_count = max(1, rows * _MOST // max(1, outputs * -(-terms // self.chunk)))
+        chunk = self.chunk or max(terms, 1)
+        row_count = max(1, rows * _MOST // max(1, outputs * -(-terms // chunk)))
         few = first[..., :row_count, :]
         total = np.zeros((*batch, few.shape[-2], second.shape[-1]), np.float32)
         with np.errstate(all="ignore"):
-            for start in range(0, terms, self.chunk):
-                part = slice(start, start + self.chunk)
+            for start in range(0, terms, chunk):
+                part = slice(start, start + chunk)
                 total = self.grid.rounded(total + few[..., part] @ second[..., part, :])
             if row_count >= rows:
                 return total
@@ -74,9 +82,12 @@ class ShortSums(Accumulator):
 
 _CHUNKS = (1, 2, 4, 8, 16, 32, 64)
 
-ARITHMETIC = tuple(
-    ShortSums(grid, chunk, ordered)
-    for grid in (FP16, BF16)
-    for ordered in (True, False)
-    for chunk in _CHUNKS
+ARITHMETIC = (
+    *(ShortSums(grid, 0) for grid in (FP16, BF16)),
+    *(
+        ShortSums(grid, chunk, ordered)
+        for grid in (FP16, BF16)
+        for ordered in (True, False)
+        for chunk in _CHUNKS
+    ),
 )
