@@ -95,11 +95,14 @@ def _text(shape: Shape) -> str:
 
 
 def _apart(fault: ShapeFault, output: Array | None) -> float | None:
-    """The relative distance of the device's values from *output*; None for another shape."""
+    """The relative distance of the device's values from *output*, or, as indices have no sizes, the
+    share of whole numbers that are others; None for another shape."""
     if output is None or without_ones(output.shape) != without_ones(fault.device.shape):
         return None
     if output.dtype.kind not in "biuf" or fault.device.dtype.kind not in "biuf":
         return None
+    if output.dtype.kind != "f":
+        return float(np.mean(fault.device != output.reshape(fault.device.shape)))
     return relative(fault.device, output)
 
 
