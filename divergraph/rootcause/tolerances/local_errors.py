@@ -66,12 +66,12 @@ def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
     kinds = {side.dtype.kind for side in (reference, device, *noise.imitations)}
     if not noise.imitations or kinds != {"f"}:
         return 0.0
-    suspicion = _of_all_parts(reference, device, noise)
-    if noise.alike:
-        suspicion = max(suspicion, _of_departing(reference, device, noise))
-        if noise.flat:
-            scale = scale_of(reference)
-            suspicion = max(suspicion, flat_suspicion(reference, device, noise.flat, scale))
+    suspicion = max(
+        _of_all_parts(reference, device, noise), _of_departing(reference, device, noise)
+    )
+    if noise.alike and noise.flat:
+        scale = scale_of(reference)
+        suspicion = max(suspicion, flat_suspicion(reference, device, noise.flat, scale))
     return suspicion
 
 

@@ -126,9 +126,9 @@ def departing_suspicion(
     """Distance from the imitation over noise of the slice that departs furthest, where in nearly
     all slices along its axis the imitation has the device's very errors; None where it has not.
 
-    Errors of a quantiser are no chance: what makes them in all other slices makes them in this one,
-    but for values next to a tie, which may be a *step* off. *unit* and *smallest* are as for
-    :func:`slice_suspicion`.
+    Rounding that is repeated is no chance: what makes it in all other slices makes it in this one,
+    but for values next to a tie, which may be a *step* of a quantiser off. *unit* and *smallest*
+    are as for :func:`slice_suspicion`.
     """
     if reference.ndim < 2:
         return None
