@@ -48,7 +48,8 @@ class Noise:
     elements have noise of one size, as quantised ones do; ``least`` is a further noise of every
     element, relative to the root mean square; ``step`` is the step of a quantised output, and
     ``held`` the noise of every element of one held in integers. ``flat`` is the share of the values
-    that kernels lose which are not emulated."""
+    that kernels lose which are not emulated. ``repeated``: an imitation may have the very errors of
+    the device; not where operands are read in a format, as ties of scales fall by row or tile."""
 
     imitations: tuple[Array, ...]
     precision: Precision
@@ -57,6 +58,7 @@ class Noise:
     step: float | None = None
     held: float = 0.0
     flat: float = 0.0
+    repeated: bool = False
 
 
 def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
@@ -66,9 +68,9 @@ def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
     kinds = {side.dtype.kind for side in (reference, device, *noise.imitations)}
     if not noise.imitations or kinds != {"f"}:
         return 0.0
-    suspicion = max(
-        _of_all_parts(reference, device, noise), _of_departing(reference, device, noise)
-    )
+    suspicion = _of_all_parts(reference, device, noise)
+    if noise.alike or noise.repeated:
+        suspicion = max(suspicion, _of_departing(reference, device, noise))
     if noise.alike and noise.flat:
         scale = scale_of(reference)
         suspicion = max(suspicion, flat_suspicion(reference, device, noise.flat, scale))
@@ -195,9 +197,15 @@ def noise_of(context: OpContext, estimate: ToleranceEstimate) -> Noise:
     precision = context.arithmetic.precision
     smallest = max(estimate.unseen, last_place_noise(precision))
     held_floor = held_noise(context)
-    flat = estimate.unseen
     return Noise(
-        estimate.imitations, precision, context.quantises, smallest, step, held_floor, flat
+        estimate.imitations,
+        precision,
+        alike=context.quantises,
+        least=smallest,
+        step=step,
+        held=held_floor,
+        flat=estimate.unseen,
+        repeated=not context.arithmetic.operands,
     )
 
 
