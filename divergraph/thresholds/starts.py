@@ -66,10 +66,27 @@ def starts_by_limits(
     if golden is not None and golden.has_guessed_edges and graph.has_guessed_edges:
         return calls_by_limits(CallPairs(graph, golden, links, comparisons, statistics))
     measured, over = measured_ops(arrays, comparisons), over_ops(arrays, comparisons)
-    explained = owners_around(graph, {item.op for item in comparisons if item.over})
     first = [arrays.ids[number] for number in first_diverging(arrays, measured, over)]
+    inputs = [one for one in comparisons if one.compared and one.io is TensorIO.INPUT]
+    is_over = {item.op for item in comparisons if item.over}
+    fed = ((one.op, one.over) for one in inputs)
+    return starts_among(arrays, graph, first, is_over, outputs, fed)
+
+
+def starts_among(
+    arrays: GraphArrays,
+    graph: ModelGraph,
+    first: Iterable[str],
+    over: Collection[str],
+    outputs: Mapping[str, Sequence[Comparison]],
+    inputs: Iterable[tuple[str, bool]],
+) -> Starts:
+    """Those of the *first* ops over a limit that are no choice, and where more grows of one that
+    is. *over* are all ops with a tensor over a limit; *inputs* says of the op of each compared
+    input whether that is."""
+    explained = owners_around(graph, over)
     ops = graph.op_index()
-    fed = _inputs_over(comparisons) if graph.has_guessed_edges else {}
+    fed = _inputs_over(inputs) if graph.has_guessed_edges else {}
     origins: set[str] = set()
     choices: dict[str, str] = {}
     for op in first:
@@ -113,14 +130,13 @@ def calls_by_limits(pairs: CallPairs, right: Collection[str] = ()) -> Starts:
     return Starts(tuple(judgement.causes), choices, recorded=judgement)
 
 
-def _inputs_over(comparisons: Sequence[Comparison]) -> dict[str, bool]:
+def _inputs_over(inputs: Iterable[tuple[str, bool]]) -> dict[str, bool]:
     """Whether a dumped input of an op is over a limit; without the ops that have none. Where edges
     are guessed from values they break just where values differ: the inputs say what edges cannot.
     """
     inputs_over: dict[str, bool] = {}
-    for item in comparisons:
-        if item.io is TensorIO.INPUT and item.compared:
-            inputs_over[item.op] = inputs_over.get(item.op, False) or item.over
+    for op, is_over in inputs:
+        inputs_over[op] = inputs_over.get(op, False) or is_over
     return inputs_over
 
 

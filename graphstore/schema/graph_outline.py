@@ -70,8 +70,8 @@ def outline_of(stored: StoredGraph) -> GraphOutline:
     ops = list(map(stored.graph.ops.__getitem__, stored.order.tolist()))
     given = [
         (ref.tensor, number)
-        for number, op in enumerate(ops)
-        for ref in op.inputs
+        for number in np.sort(stored.numbers()[stored.edges.unfed]).tolist()
+        for ref in ops[number].inputs
         if ref is not None and ref.producer is None
     ]
     return _outline(

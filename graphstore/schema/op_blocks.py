@@ -26,6 +26,8 @@ BLOCK = 256
 _LEVEL = 3
 
 _SHARED_ATTRS = 4096
+_DTYPES: dict[str | None, DType | None] = {None: None} | {dtype.value: dtype for dtype in DType}
+"""Asking the enum for a member takes five times as long."""
 
 
 def op_blocks(
@@ -34,8 +36,12 @@ def op_blocks(
     """(text, the text compressed) of each block of *ops*; *edges* and *outputs* are those of the
     graph."""
     sources = _Sources(edges, ops)
+    texts: dict[int, str] = {}
     for first in range(0, len(ops), BLOCK):
-        text = _block_text(ops, first, sources, outputs).encode("ascii")
+        if len(texts) > _SHARED_ATTRS:
+            texts.clear()
+        head = _head(ops[first : first + BLOCK], first, sources, outputs)
+        text = "\n".join([head, *attrs_of(ops[first : first + BLOCK], texts)]).encode("ascii")
         yield text, zlib.compress(text, _LEVEL)
 
 
@@ -50,9 +56,9 @@ class _Sources:
         special = edges.outputs[: edges.data] != 0
         special[[edge for edge in edges.own_names if edge < edges.data]] = True
         before = np.concatenate(([0], np.cumsum(special, dtype=np.int32)))
-        inputs = np.fromiter(map(len, [op.inputs for op in ops]), np.int32, len(ops))
         # not if one takes another output than the first, or gives it a name of its own
-        self._says_all = (np.diff(before[self._start]) == 0) & (np.diff(self._start) == inputs)
+        self._says_all = np.diff(before[self._start]) == 0
+        self._says_all[edges.unfed] = False
         self._ops = ops
 
     def inputs(self, first: int, until: int) -> list[Any]:
@@ -69,17 +75,16 @@ class _Sources:
         return inputs
 
 
-def attrs_of(ops: Sequence[Op]) -> list[str]:
-    """The attributes of each of *ops*, as JSON; those that several share are written once."""
-    texts: dict[int, str] = {}
+def attrs_of(ops: Sequence[Op], texts: dict[int, str]) -> list[str]:
+    """The attributes of each of *ops*, as JSON; those that several share are written once, and
+    kept in *texts* by where they are, for further ops of their graph."""
     for op in ops:
         if id(op.attrs) not in texts:
-            texts[id(op.attrs)] = attrs_text(op.attrs) if op.attrs else "{}"
+            texts[id(op.attrs)] = attrs_text(op.attrs)
     return [texts[id(op.attrs)] for op in ops]
 
 
-def _block_text(ops: Sequence[Op], first: int, sources: _Sources, outputs: OutputColumns) -> str:
-    part = ops[first : first + BLOCK]
+def _head(part: Sequence[Op], first: int, sources: _Sources, outputs: OutputColumns) -> str:
     texts, specs = _outputs(outputs, first, first + len(part))
     fields = [
         [op.id for op in part],
@@ -94,7 +99,7 @@ def _block_text(ops: Sequence[Op], first: int, sources: _Sources, outputs: Outpu
         [op.original_names for op in part],
         [op.sequence - number for number, op in enumerate(part, start=first)],
     ]
-    return "\n".join([dumps(fields), *attrs_of(part)])
+    return dumps(fields)
 
 
 def _inputs(op: Op, number: int, ops: Sequence[Op], distances: Mapping[int, int]) -> object:
@@ -148,11 +153,7 @@ def _origin_list(origin: TensorOrigin) -> list[object]:
 
 def _origin_value(read: list[Any]) -> TensorOrigin:
     op, port, layout, dtype, shape = read
-    return TensorOrigin(op, port, layout, _dtype(dtype), _shape(shape))
-
-
-def _dtype(read: str | None) -> DType | None:
-    return None if read is None else DType(read)
+    return TensorOrigin(op, port, layout, _DTYPES[dtype], _shape(shape))
 
 
 def _shape(read: list[int | None] | None) -> Shape | None:
@@ -229,7 +230,7 @@ class OpReader:
             kinds: dict[str, str] = {}
             read.types[:] = [kinds.setdefault(kind, kind) for kind in read.types]
             read.specs[:] = [
-                (_dtype(dtype), _shape(shape), layout) for dtype, shape, layout in fields[6]
+                (_DTYPES[dtype], _shape(shape), layout) for dtype, shape, layout in fields[6]
             ]
         return read
 
@@ -280,7 +281,7 @@ class OpReader:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """The fields of a block, each with a value for every op; see :func:`_block_text`."""
+    """The fields of a block, each with a value for every op; see :func:`_head`."""
 
     attrs: list[str]
     ids: list[str]

@@ -117,11 +117,11 @@ def stored_graph(graph: ModelGraph, contents: Mapping[str, str]) -> StoredGraph:
     """
     place = places(graph)
     edges = edge_columns(graph, place)
-    if max(len(graph.ops), sum(len(op.outputs) for op in graph.ops)) >= 2**NUMBER_BITS:
-        raise ValueError(f"graph {graph.name!r} has too many ops or tensors to be stored")
     key = codec.plain_text(graph.id)
     order = topo_places(sequences(graph), edges)
     stored = StoredGraph(graph, key, place, edges, order, Packing(graph, edges))
+    if max(len(graph.ops), len(stored.outputs)) >= 2**NUMBER_BITS:
+        raise ValueError(f"graph {graph.name!r} has too many ops or tensors to be stored")
     if key in contents and contents[key] != stored.content:
         return replace(stored, key=f"{key}+{stored.content[:12]}")
     return stored

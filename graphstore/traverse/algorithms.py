@@ -118,25 +118,14 @@ def nearest_measured_ancestors(arrays: GraphArrays, op: int, measured: Bool) -> 
     return np.asarray(sorted(measured_ancestors), dtype=np.int32)
 
 
-def next_measured(arrays: GraphArrays, measured: Bool) -> tuple[Int32, Int32]:
-    """(sources, targets): from each measured op to those reached through unmeasured ones.
-
-    Sorted by source, target, without doubles; a loop may lead back to its own source.
-    There can be as many as the square of the ops; :func:`few_next_measured` has a limit.
-    """
-    pairs = MeasuredOpPairs(arrays, measured, None).pairs()
-    if pairs is None:
-        raise AssertionError("without a limit there is always an answer")
-    return pairs
-
-
 def few_next_measured(
     arrays: GraphArrays, measured: Bool, limit: int
 ) -> tuple[Int32, Int32] | None:
-    """The pairs of :func:`next_measured`, all or none.
+    """(sources, targets): from each measured op to those reached through unmeasured ones.
 
-    None if there are more than *limit*, or if finding them takes far more steps than
-    *limit* and the edges together.
+    Sorted by source, target, without doubles; a loop may lead back to its own source. None if there
+    are more than *limit* (there can be as many as the square of the ops), or if finding them takes
+    far more steps than *limit* and the edges together.
     """
     return MeasuredOpPairs(arrays, measured, limit).pairs()
 

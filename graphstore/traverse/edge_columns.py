@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphstore.model import ModelGraph, Op
-from graphstore.traverse.arrays import Int32
+from graphstore.traverse.arrays import Int32, distinct
 
-_STEP = 50_000
-"""Ops whose edges are kept as Python values at once."""
+_STEP = 4096
+"""Ops whose edges are Python values at once: so few that they stay in the processor's cache."""
 _OUTSIDE, _NOTHING = -1, -2
 """In place of a producer that is no op of the graph; of one that is not there."""
 
@@ -41,7 +41,8 @@ class EdgeColumns(EdgeEnds):
     Edge i of the first ``data`` carries data into an op, the rest enter or leave a body;
     ``own_names`` holds, by edge, the name of the tensor where it is not that of the output
     it comes from. ``outside`` counts the data and control edges that come from no op of
-    the graph, which are in no column.
+    the graph, which are in no column; ``unfed`` are the ops with an input that no op of the graph
+    feeds.
     """
 
     outputs: _Small
@@ -49,6 +50,7 @@ class EdgeColumns(EdgeEnds):
     data: int
     own_names: Mapping[int, str]
     outside: int
+    unfed: Int32
 
     @property
     def own(self) -> int:
@@ -76,16 +78,15 @@ def edge_columns(graph: ModelGraph, place: Mapping[str, int]) -> EdgeColumns:
     ops = graph.ops
     own_names: dict[int, str] = {}
     first_names = [op.outputs[0].name if op.outputs else None for op in ops]
-    parts: list[_Part] = []
-    outside = data = 0
+    steps: list[_Step] = []
+    data = 0
     for first in range(0, len(ops), _STEP):
         step = _data_edges(ops, first, place, first_names)
         own_names.update((data + edge, name) for edge, name in step.own_names)
-        parts.append(step.columns)
+        steps.append(step)
         data += len(step.columns[0])
-        outside += step.outside
     del first_names
-    parts.append(_call_edges(graph, place, own_names, data))
+    parts = [*(step.columns for step in steps), _call_edges(graph, place, own_names, data)]
     sources, targets, outputs, inputs = map(np.concatenate, zip(*parts, strict=True))
     control_sources, control_targets, loose = _control_edges(ops, place)
     return EdgeColumns(
@@ -97,17 +98,19 @@ def edge_columns(graph: ModelGraph, place: Mapping[str, int]) -> EdgeColumns:
         inputs=inputs,
         data=data,
         own_names=own_names,
-        outside=outside + loose,
+        outside=sum(step.outside for step in steps) + loose,
+        unfed=np.concatenate((_numbers(()), *(step.unfed for step in steps))),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Data edges into some ops; ``own_names`` by edge, ``outside`` come from no op."""
+    """Data edges into some ops, with what :class:`EdgeColumns` says of them."""
 
     columns: _Part
     own_names: Sequence[tuple[int, str]]
     outside: int
+    unfed: Int32
 
 
 def _data_edges(
@@ -127,6 +130,7 @@ def _data_edges(
         [_NOTHING if one is None else find(one.op, _OUTSIDE) for one in producers]
     )
     fed = source_numbers >= 0
+    unfed = distinct(targets[~fed])
     outside = int(np.count_nonzero(source_numbers == _OUTSIDE))
     if not fed.all():
         refs, producers = list(compress(refs, fed)), list(compress(producers, fed))
@@ -140,7 +144,7 @@ def _data_edges(
         for edge in np.flatnonzero(other | (outputs != 0)).tolist()
         if not _is_named(ops[sources[edge]], producers[edge].port, names[edge])
     ]
-    return _Step((source_numbers, targets, outputs, _small(positions)), own_names, outside)
+    return _Step((source_numbers, targets, outputs, _small(positions)), own_names, outside, unfed)
 
 
 def _is_named(op: Op, port: int, name: str) -> bool:
@@ -173,8 +177,9 @@ def _control_edges(ops: Sequence[Op], place: Mapping[str, int]) -> tuple[Int32, 
     """(sources, targets, how many come from no op of the graph)."""
     sources, targets = array("i"), array("i")
     outside = 0
-    for target, op in enumerate(ops):
-        for name in op.control_inputs:
+    controlled = [(target, op.control_inputs) for target, op in enumerate(ops) if op.control_inputs]
+    for target, names in controlled:
+        for name in names:
             source = place.get(name)
             if source is None:
                 outside += 1

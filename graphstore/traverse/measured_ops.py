@@ -42,7 +42,7 @@ def _mask(arrays: GraphArrays, comparisons: Iterable[Comparison]) -> Bool:
 
 
 class MeasuredOpPairs:
-    """Finds the pairs of :func:`graphstore.traverse.algorithms.next_measured`.
+    """Finds the pairs of :func:`graphstore.traverse.algorithms.few_next_measured`.
 
     One sweep against the edges finds the measured ops after each unmeasured op, as long as
     they are few; equal sets are one object. So regions that split and join again cost one
@@ -50,14 +50,14 @@ class MeasuredOpPairs:
     walked from once; that takes about as long as the pairs it adds.
     """
 
-    def __init__(self, arrays: GraphArrays, measured: Bool, limit: int | None) -> None:
+    def __init__(self, arrays: GraphArrays, measured: Bool, limit: int) -> None:
         self._start: list[int] = arrays.successor_start.tolist()
         self._successors: list[int] = arrays.successor_ops.tolist()
         self._measured: list[bool] = measured.tolist()
         self._sources: list[int] = np.flatnonzero(measured).tolist()
         self._limit = limit
         edges = len(self._successors) + len(self._measured)
-        self._steps = None if limit is None else _STEPS_A_PAIR * (limit + edges)
+        self._steps = _STEPS_A_PAIR * (limit + edges)
         self._few = self._few_after()
         self._many: dict[int, frozenset[int]] = {}
 
@@ -70,7 +70,7 @@ class MeasuredOpPairs:
                 return None
             sources.extend([number] * len(reached))
             targets.extend(sorted(reached))
-            if self._limit is not None and len(sources) > self._limit:
+            if len(sources) > self._limit:
                 return None
         return np.asarray(sources, dtype=np.int32), np.asarray(targets, dtype=np.int32)
 
@@ -154,7 +154,5 @@ class MeasuredOpPairs:
 
     def _spend(self, steps: int) -> bool:
         """False once all allowed steps are used up."""
-        if self._steps is None:
-            return True
         self._steps -= steps
         return self._steps >= 0

@@ -19,7 +19,6 @@ from graphstore.traverse.algorithms import (
     first_edges,
     induced_edges,
     nearest_measured_ancestors,
-    next_measured,
     propagation,
     worst_before,
 )
@@ -49,6 +48,12 @@ def networkx_of(size: int, edges: list[tuple[int, int]]) -> nx.DiGraph:
     graph = nx.DiGraph(edges)
     graph.add_nodes_from(range(size))
     return graph
+
+
+def next_measured(arrays: GraphArrays, measured: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    pairs = few_next_measured(arrays, measured, 10**9)
+    assert pairs is not None
+    return pairs
 
 
 def measured_pairs(case: Case) -> set[tuple[int, int]]:

@@ -117,7 +117,7 @@ def test_ops_come_back_one_by_one_and_only_their_blocks_are_read() -> None:
 
 def test_attributes_are_written_as_json_for_each_op() -> None:
     graph = chain(BLOCK + 3)
-    texts = attrs_of(graph.ops)
+    texts = attrs_of(graph.ops, {})
     assert texts == [f'{{"axis":{number % 3}}}' for number in range(len(graph.ops))]
 
 

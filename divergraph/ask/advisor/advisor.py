@@ -36,8 +36,6 @@ from graphstore.model import (
     Metric,
     Op,
     Origin,
-    Side,
-    TensorIO,
     Verdict,
 )
 from graphstore.traverse.algorithms import first_diverging
@@ -76,45 +74,25 @@ class Advice:
 
 
 def stored_advice(store: GraphStore, name: str) -> Advice:
-    """The advice on a run in *store*. Of golden's graph and the links only recorded runs take all.
+    """The advice on a run in *store*.
 
     Raises:
         UnknownNameError: no such run.
     """
-    run = store.run(name)
-    headers = {side: store.graph_columns(name, side).header for side in Side}
-    if all(header.has_guessed_edges for header in headers.values()):
-        return advise(store.run_data(name))
-    origins, links = tuple(store.origins(name)), store.link_columns(name)
-    number = store.arrays(name).number
-    own_links = [
-        link
-        for op in dict.fromkeys(origin.op for origin in origins)
-        if op in number
-        for link in links.of(Side.DEVICE, number[op], op)
-    ]
     with gc_paused():
-        data = RunData(
-            run,
-            headers[Side.GOLDEN],
-            store.graph(name),
-            tuple(own_links),
-            tuple(store.comparisons(name)),
-            {},
-            origins,
-            findings=tuple(store.findings(name)),
-        )
-        return advise(data)
+        return _advise(RunView.stored(store, name))
 
 
 def advise(data: RunData) -> Advice:
-    """The advice on a finished run.
+    """The advice on a finished run."""
+    return _advise(RunView.of(data))
 
-    First an overflow that no other error explains, then different inputs, then origins whose error
-    reaches the network's results, then those whose error dies out.
-    """
-    view = RunView(data)
-    if not data.run.counts.compared:
+
+def _advise(view: RunView) -> Advice:
+    """First an overflow that no other error explains, then different inputs, then origins whose
+    error reaches the network's results, then those whose error dies out."""
+    run = view.run
+    if not run.counts.compared:
         return Advice((_nothing_compared(),))
     inputs = list(inconsistent_inputs(view))
     fed = [str(finding.evidence.get("seen_at") or finding.op) for finding in inputs]
@@ -126,9 +104,9 @@ def advise(data: RunData) -> Advice:
     nodes = [_node(view, item, origin, len(starts)) for item, origin in starts[:_LISTED]]
     nodes.sort(key=lambda finding: finding.label != PROBLEM_NODE)
     findings = _behind_the_first(view, [*overflows, *inputs, *nodes])
-    if doubt := data.run.analysis.doubt:
-        if data.run.verdict is Verdict.UNDECIDED and has_next_calls(data):
-            doubt = f"{doubt}. {advice(data)}"
+    if doubt := run.analysis.doubt:
+        if run.verdict is Verdict.UNDECIDED and view.recorded and has_next_calls(view.recorded):
+            doubt = f"{doubt}. {advice(view.recorded)}"
         findings.insert(0, Finding(FindingKind.ADVICE, DOUBTFUL, doubt))
     if not findings:
         findings.append(_consistent(view, notes))
@@ -166,21 +144,17 @@ def _nothing_compared() -> Finding:
 def _overflows(view: RunView, fed: Sequence[str]) -> Iterator[Finding]:
     """The first ops that leave float16's range where golden does not, unless an origin
     before them made the values large."""
-    items: dict[str, Comparison] = {}
-    over = np.zeros(len(view.arrays.ids), np.bool_)
-    for item in view.data.comparisons:
-        if item.io is TensorIO.OUTPUT and item.overflow and item.over:
-            items.setdefault(item.op, item)
-            over[view.arrays.number[item.op]] = True
-    if not items:
+    over = view.marks.mask(len(view.arrays.ids), view.marks.overflow & view.marks.over)
+    if not over.any():
         return
-    causes = [*(origin.op for origin in view.data.origins), *fed]
-    for number in first_diverging(view.arrays, view.measured, over):
-        op = view.arrays.ids[number]
+    causes = [*(origin.op for origin in view.origins), *fed]
+    first = view.names(first_diverging(view.arrays, view.measured, over))
+    view.outputs.load(first)
+    for op in first:
         earlier = [cause for cause in causes if cause != op]
         if op not in causes and view.reaches(earlier, op):
             continue
-        yield _overflow(view, items[op])
+        yield _overflow(view, next(one for one in view.outputs[op] if one.overflow and one.over))
 
 
 def _overflow(view: RunView, item: Comparison) -> Finding:
@@ -218,7 +192,8 @@ def _origins(
     items: list[tuple[Comparison, Origin | None]] = []
     starts = view.starts if _by_thresholds(view) else Starts()
     notes = [*starts.notes(view.ops)]
-    for origin in view.data.origins:
+    view.outputs.load(origin.op for origin in view.origins)
+    for origin in view.origins:
         if view.reaches(fed, origin.op):
             continue
         outputs = view.outputs.get(origin.op, ())
@@ -242,14 +217,14 @@ def _negligible(item: Comparison) -> bool:
 
 
 def _by_thresholds(view: RunView) -> bool:
-    return view.data.run.method is Method.THRESHOLDS
+    return view.run.method is Method.THRESHOLDS
 
 
 def _node(view: RunView, item: Comparison, origin: Origin | None, starts: int) -> Finding:
     """The problem node, or single-point error, whose output *item* is."""
     after = view.after(item.op)
     reached = [end for end in view.ends if after[view.arrays.number[end.op]]]
-    damaged = {output.op for output in view.data.run.result.damaged}  # in a part, perhaps
+    damaged = {output.op for output in view.run.result.damaged}  # in a part, perhaps
     spoilt = [end for end in reached if end.over or end.op in damaged]
     label = PROBLEM_NODE if spoilt else SINGLE_POINT
     confidence = 0.9 if origin is not None and item.level is Level.FAIL else 0.5
@@ -261,7 +236,7 @@ def _node(view: RunView, item: Comparison, origin: Origin | None, starts: int) -
         "originals": [ref.op for ref in origin.golden] if origin is not None else [],
         "suspicion": None if origin is None else origin.suspicion,
         "origins": starts,
-        "method": view.data.run.method.value,
+        "method": view.run.method.value,
     }
     sentence = f"{item.op} ({view.type_of(item.op)}) is where the error starts"
     if origin is None:
@@ -269,7 +244,7 @@ def _node(view: RunView, item: Comparison, origin: Origin | None, starts: int) -
             f"from {item.op} ({view.type_of(item.op)}) on the error is too large for rounding"
         )
     sentence += _seen(item)
-    causes = [one for one in view.data.findings if _is_cause(one, item.op)]
+    causes = [one for one in view.findings if _is_cause(one, item.op)]
     if causes:
         sentence += f". Likely cause: {causes[0].sentence}"
         evidence["cause"] = causes[0].label
@@ -280,7 +255,8 @@ def _node(view: RunView, item: Comparison, origin: Origin | None, starts: int) -
         sentence += f". {_reach(view, spoilt)}. {evidence['remedy']}"
     else:
         sentence += f". {_mild(reached)}"
-        sentence += f" {advice(view.data)}" if has_next_calls(view.data) else ""
+        if view.recorded and has_next_calls(view.recorded):
+            sentence += f" {advice(view.recorded)}"
     return Finding(
         FindingKind.ADVICE, label, sentence, item.op, item.io, item.port, confidence, evidence
     )
@@ -325,7 +301,7 @@ def _mild(reached: Sequence[Comparison]) -> str:
 
 
 def _consistent(view: RunView, notes: Sequence[str]) -> Finding:
-    failed = sum(item.over for item in view.data.comparisons)
+    failed = int(np.count_nonzero(view.marks.over))
     sentence = "both sides are consistent: no op shows an error beyond its rounding"
     if notes:
         more = f"; and {len(notes) - 3} more" if len(notes) > 3 else ""
@@ -336,7 +312,7 @@ def _consistent(view: RunView, notes: Sequence[str]) -> Finding:
             "follows from differences that are no fault"
         )
     confidence = 0.9 if not failed else 0.7
-    reserve = reserve_text(view.data.run)
+    reserve = reserve_text(view.run)
     if reserve:
         sentence += f". But {reserve}: dump more of them, an error may start at any other"
         confidence = min(confidence, _HARDLY_ANY)
@@ -348,10 +324,10 @@ def _consistent(view: RunView, notes: Sequence[str]) -> Finding:
         sentence,
         confidence=confidence,
         evidence={
-            "compared": view.data.run.counts.compared,
+            "compared": view.run.counts.compared,
             "over": failed,
             "choices": list(notes),
-            "method": view.data.run.method.value,
+            "method": view.run.method.value,
         },
     )
 
@@ -359,13 +335,13 @@ def _consistent(view: RunView, notes: Sequence[str]) -> Finding:
 def _numbers(view: RunView, item: Comparison) -> dict[str, EvidenceValue]:
     assert item.metrics is not None
     return {
-        "index": view.indices.get(item.op),
+        "index": view.index(item.op),
         "type": view.type_of(item.op),
         "cosine_similarity": item.metrics.cosine_similarity,
         "max_absolute_error": item.metrics.max_absolute_error,
         "relative_euclidean_distance": item.metrics.relative_euclidean_distance,
         "limit": item.limit,
-        "before": view.before(item.op)[:5],
+        "before": view.names(view.before(item.op)[:5]),
     }
 
 
@@ -382,8 +358,8 @@ _OF_PRECISION = frozenset(
 def remedy(view: RunView, item: Comparison, causes: list[Finding]) -> str:
     """What to do about the op whose output *item* is, one of *causes* being likely."""
     op = view.ops[item.op]
-    if has_next_calls(view.data):
-        return advice(view.data)
+    if view.recorded and has_next_calls(view.recorded):
+        return advice(view.recorded)
     passes = passes_of(op.attrs)
     if passes:
         return f"{_standing(view, op)}{_switched_off(passes)}, and compare again"
@@ -408,15 +384,14 @@ def against_overflow(view: RunView, item: Comparison) -> str:
 
 def is_short(view: RunView, item: Comparison) -> bool:
     """Whether the op computes in 16 bits, so that float32 would be more."""
-    arithmetic = view.data.run.analysis.arithmetic
+    arithmetic = view.run.analysis.arithmetic
     if item.op in arithmetic.fp32_ops:
         return False
     return item.device_dtype in _SHORT or arithmetic.precision in ("fp16", "bf16")
 
 
 def _standing(view: RunView, op: Op) -> str:
-    originals = {link.original for link in view.data.links if link.device == op.id}
-    count = len(originals) or len(op.original_names or ())
+    count = len(set(view.originals_of(op.id))) or len(op.original_names or ())
     return f"The op stands for {counted(count, 'original')}: " if count > 1 else ""
 
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import asdict
 
+import numpy as np
+
 from divergraph.ask.advisor.view import RunView
 from divergraph.consistency.repeat import RANDOM_TYPES
 from divergraph.text.unlike_inputs import unlike_input_text
@@ -35,19 +37,26 @@ def inconsistent_inputs(view: RunView) -> Iterator[Finding]:
     """One finding for each input of the network that is over a limit: outputs of ops that give
     data, copies of these, dumped inputs that come from them, and what the root-cause analysis found
     at the graph's inputs."""
-    if view.is_recorded:
+    if view.recorded is not None:
         yield from _read_by_calls(view)
         return
-    named: set[str] = set()
-    for item in view.data.comparisons:
-        if not item.over or item.metrics is None:
-            continue
-        source = _source(view, item)
-        if source is None or source in named:
-            continue
-        named.add(source)
+    marks, ids = view.marks, view.arrays.ids
+    over = np.flatnonzero(marks.over & marks.compared)
+    seen_at: dict[str, tuple[str, TensorIO, int]] = {}
+    rows = zip(
+        *(one[over].tolist() for one in (marks.ops, marks.is_output, marks.ports)), strict=True
+    )
+    for number, is_output, port in rows:
+        io = TensorIO.OUTPUT if is_output else TensorIO.INPUT
+        source = _source(view, view.ops[ids[number]], io, port)
+        if source is not None:
+            seen_at.setdefault(source, (ids[number], io, port))
+    view.outputs.load(op for op, *_ in seen_at.values())
+    for source, (op, io, port) in seen_at.items():
+        tensors = view.outputs.tensors(op)
+        item = next(one for one in tensors if one.over and (one.io, one.port) == (io, port))
         yield _finding(view, source, item)
-    yield from _entries(view, named)
+    yield from _entries(view, {*seen_at})
 
 
 def _read_by_calls(view: RunView) -> Iterator[Finding]:
@@ -66,14 +75,14 @@ def _read_by_calls(view: RunView) -> Iterator[Finding]:
             finding.io,
             finding.port,
             finding.confidence,
-            {"index": view.indices.get(finding.op), "input": finding.op},
+            {"index": view.index(finding.op), "input": finding.op},
         )
 
 
-def _source(view: RunView, item: Comparison) -> str | None:
-    """The op, or the tensor without one, that *item* is a copy of; None if an op computed it."""
-    op, port = view.ops[item.op], item.port
-    if item.io is TensorIO.OUTPUT:
+def _source(view: RunView, op: Op, io: TensorIO, port: int) -> str | None:
+    """The op, or the tensor without one, that a tensor of *op* is a copy of; None if an op computed
+    it."""
+    if io is TensorIO.OUTPUT:
         if _is_source(op):
             return None if _got_wrong_data(view, op) else op.id
         if not _KEEPS_VALUES.match(op.type):
@@ -88,15 +97,9 @@ def _is_source(op: Op) -> bool:
     return not op.inputs and _WEIGHTS.match(op.type) is not None
 
 
-def _is_right(view: RunView, op: Op, port: int) -> bool:
-    """The output was compared and is within its limits."""
-    outputs = view.outputs.get(op.id, ())
-    return any(one.compared and not one.over for one in outputs if one.port == port)
-
-
 def _got_wrong_data(view: RunView, op: Op) -> bool:
     """Whether something directly before *op* (such as a dropout) was over a limit already."""
-    return any(one.over for before in view.before(op.id) for one in view.outputs.get(before, ()))
+    return bool(view.over[view.before(op.id)].any())
 
 
 def _fed_input(view: RunView, op: Op, port: int) -> str | None:
@@ -109,7 +112,7 @@ def _fed_input(view: RunView, op: Op, port: int) -> str | None:
         producer = view.ops.get(ref.producer.op)
         if producer is None:
             return ref.tensor
-        if _is_right(view, producer, ref.producer.port):
+        if (view.arrays.number[producer.id], ref.producer.port) in view.right:
             return None  # the source is right, so an op in between is to blame
         if _is_source(producer):
             return producer.id
@@ -135,7 +138,7 @@ def _finding(view: RunView, source: str, item: Comparison) -> Finding:
         item.port,
         0.9 if source == item.op else 0.7,
         {
-            "index": view.indices.get(item.op),
+            "index": view.index(item.op),
             "input": source,
             "seen_at": item.op,
             "cosine_similarity": item.metrics.cosine_similarity,
@@ -160,12 +163,12 @@ def _is_preprocessed(view: RunView, op: Op) -> bool:
     """Whether the device preprocesses what *op* brings in, itself or in what reads it."""
     return any(
         _PREPROCESSES.match(reader.type) or any("aipp" in key.lower() for key in reader.attrs)
-        for reader in (op, *view.readers.get(op.id, ()))
+        for reader in (op, *view.readers(op.id))
     )
 
 
 def _entries(view: RunView, named: set[str]) -> Iterator[Finding]:
-    for entry in view.data.run.analysis.mismatches:
+    for entry in view.run.analysis.mismatches:
         # An input that is no op of golden's is brought in by the device's op of its name.
         tensor, op = entry.tensor, entry.op or entry.tensor
         source = tensor.removesuffix(":0")  # the same seen again, behind a Cast
@@ -183,5 +186,5 @@ def _entries(view: RunView, named: set[str]) -> Iterator[Finding]:
             TensorIO.OUTPUT,
             -1,
             0.9,
-            {"index": view.indices.get(op), "input": tensor, **asdict(entry)},
+            {"index": view.index(op), "input": tensor, **asdict(entry)},
         )

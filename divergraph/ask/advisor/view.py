@@ -2,94 +2,212 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from divergraph.graphs.lineage.fusion_groups import fusion_groups
-from divergraph.thresholds.starts import Starts, starts_by_limits
-from divergraph.thresholds.verdicts import outputs_by_op, worst
-from graphstore.contract import RunData
-from graphstore.model import Comparison, Op
-from graphstore.traverse.algorithms import descendants, nearest_measured_ancestors, next_measured
-from graphstore.traverse.arrays import Bool, GraphArrays
-from graphstore.traverse.measured_ops import measured_ops, over_ops
+from divergraph.graphs.lineage.fusion_groups import fusion_key
+from divergraph.thresholds.starts import Starts, starts_among, starts_by_limits
+from divergraph.thresholds.verdicts import worst
+from graphstore.contract import GraphStore, RunData
+from graphstore.model import Comparison, Finding, ModelGraph, Op, Origin, Run, Side, TensorIO
+from graphstore.traverse.algorithms import (
+    ancestors,
+    descendants,
+    first_diverging,
+    nearest_measured_ancestors,
+)
+from graphstore.traverse.arrays import Bool, GraphArrays, Int32, distinct
 from graphstore.traverse.topological_order import graph_arrays
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMarks:
+    """The tensors of a run that were compared or are over a limit, in saved order, as columns;
+    ``ops`` are the numbers of theirs."""
+
+    ops: Int32
+    is_output: Bool
+    ports: Int32
+    compared: Bool
+    over: Bool
+    overflow: Bool
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[object, ...]]) -> TensorMarks:
+        """Those of rows (number of the op, input or output, port, compared, over, overflow)."""
+        ops, ios, ports, *marks = list(zip(*rows, strict=True)) or [()] * 6
+        return cls(
+            np.array(ops, dtype=np.int32),
+            np.array([io == TensorIO.OUTPUT for io in ios], dtype=np.bool_),
+            np.array(ports, dtype=np.int32),
+            *(np.array(mark, dtype=np.bool_) for mark in marks),
+        )
+
+    def mask(self, ops: int, of: Bool) -> Bool:
+        """Which of so many *ops* have an output that was compared and is one *of* these."""
+        mask = np.zeros(ops, dtype=np.bool_)
+        mask[self.ops[self.is_output & self.compared & of]] = True
+        return mask
+
+
+class Outputs(Mapping[str, Sequence[Comparison]]):
+    """The output comparisons of each op that has some, by *read* for some ops, or None for all:
+    those that :meth:`load` did not read ahead take the others with them."""
+
+    def __init__(self, read: Callable[[Sequence[str] | None], Iterable[Comparison]]) -> None:
+        self._read = read
+        self._tensors: dict[str, list[Comparison]] = {}
+        self._has_all = False
+
+    def load(self, ops: Iterable[str] | None) -> None:
+        """Read what is not there of *ops* at once."""
+        missing = None if ops is None else [op for op in {*ops} if op not in self._tensors]
+        if self._has_all or missing == []:
+            return
+        tensors: dict[str, list[Comparison]] = {op: [] for op in missing or ()}
+        for item in self._read(missing):
+            tensors.setdefault(item.op, []).append(item)
+        self._tensors.update(tensors)
+        self._has_all = missing is None
+
+    def tensors(self, op: str) -> Sequence[Comparison]:
+        """All comparisons of an op, inputs too."""
+        if op not in self._tensors:
+            self.load(None)
+        return self._tensors.get(op, ())
+
+    def __getitem__(self, op: str) -> Sequence[Comparison]:
+        if outputs := [item for item in self.tensors(op) if item.io is TensorIO.OUTPUT]:
+            return outputs
+        raise KeyError(op)
+
+    def __iter__(self) -> Iterator[str]:
+        self.load(None)
+        return filter(self.get, self._tensors)
+
+    def __len__(self) -> int:
+        return len([*self])
 
 
 @dataclass(frozen=True)
 class RunView:
-    """*data* with what several detections need of it, computed once."""
+    """A run with what several detections need of it, computed once. ``recorded`` is all of it where
+    both sides are recorded runs; ``originals_of`` gives those of a device op."""
 
-    data: RunData
+    run: Run
+    device: ModelGraph
+    arrays: GraphArrays
+    marks: TensorMarks
+    outputs: Outputs
+    origins: Sequence[Origin]
+    findings: Sequence[Finding]
+    originals_of: Callable[[str], Iterable[str]]
+    recorded: RunData | None = None
 
-    @property
-    def is_recorded(self) -> bool:
-        """Whether both sides are recorded runs."""
-        return self.data.device.has_guessed_edges and self.data.golden.has_guessed_edges
+    @classmethod
+    def of(cls, data: RunData) -> RunView:
+        """The view of a whole run."""
+        arrays, items = graph_arrays(data.device), data.comparisons
+        marks = (
+            (arrays.number[one.op], one.io, one.port, one.compared, one.over, one.overflow)
+            for one in items
+            if one.compared or one.over
+        )
+        is_recorded = data.device.has_guessed_edges and data.golden.has_guessed_edges
+        return cls(
+            data.run,
+            data.device,
+            arrays,
+            TensorMarks.of(marks),
+            Outputs(lambda _ops: items),
+            data.origins,
+            data.findings,
+            lambda op: [link.original for link in data.links if link.device == op],
+            data if is_recorded else None,
+        )
 
-    @cached_property
-    def arrays(self) -> GraphArrays:
-        """The device graph."""
-        return graph_arrays(self.data.device)
+    @classmethod
+    def stored(cls, store: GraphStore, name: str) -> RunView:
+        """The view of a run in *store*. Golden's graph is read of recorded runs only, comparisons
+        of the few ops they are asked of."""
+        columns = store.graph_columns(name)
+        if columns.header.has_guessed_edges or not columns.exact:
+            return cls.of(store.run_data(name))
+        return cls(
+            store.run(name),
+            store.graph(name),
+            columns.arrays,
+            TensorMarks.of(store.named("tensor_marks", name, {}).rows),
+            Outputs(lambda ops: store.comparisons(name, ops)),
+            store.origins(name),
+            store.findings(name),
+            lambda op: [link.original for link in store.links(name, op, Side.DEVICE)],
+        )
 
     @cached_property
     def ops(self) -> Mapping[str, Op]:
         """The device's ops by id."""
-        return self.data.device.op_index()
+        return self.device.op_index()
 
-    @cached_property
-    def readers(self) -> Mapping[str, Sequence[Op]]:
-        """The ops that take an output of each op."""
-        readers: dict[str, list[Op]] = {}
-        for op in self.data.device.ops:
-            for name in {ref.op for ref in op.takes}:
-                readers.setdefault(name, []).append(op)
-        return readers
-
-    @cached_property
-    def outputs(self) -> Mapping[str, Sequence[Comparison]]:
-        """The output comparisons of each op."""
-        return outputs_by_op(self.data.comparisons)
+    def readers(self, op: str) -> list[Op]:
+        """The ops that take an output of *op*."""
+        after = map(self.arrays.ids.__getitem__, self.arrays.successors(self.arrays.number[op]))
+        readers = (self.ops[one] for one in after)
+        return [one for one in readers if any(ref.op == op for ref in one.takes)]
 
     @cached_property
     def measured(self) -> Bool:
         """Which ops have a compared output, by number."""
-        return measured_ops(self.arrays, self.data.comparisons)
+        return self.marks.mask(len(self.arrays.ids), self.marks.compared)
 
     @cached_property
     def over(self) -> Bool:
         """Which ops have an output over a limit, by number."""
-        return over_ops(self.arrays, self.data.comparisons)
+        return self.marks.mask(len(self.arrays.ids), self.marks.over)
+
+    @cached_property
+    def right(self) -> frozenset[tuple[int, int]]:
+        """The outputs, by number of the op and port, that were compared and are within limits."""
+        marks = self.marks
+        rows = marks.is_output & marks.compared & ~marks.over
+        return frozenset(zip(marks.ops[rows].tolist(), marks.ports[rows].tolist(), strict=True))
 
     @cached_property
     def starts(self) -> Starts:
         """Where errors over a limit start."""
-        comparisons = self.data.comparisons
-        return starts_by_limits(
-            self.arrays,
-            self.data.device,
-            comparisons,
-            self.outputs,
-            self.data.golden,
-            self.data.links,
-        )
+        if (data := self.recorded) is not None:
+            items = data.comparisons
+            return starts_by_limits(self.arrays, data.device, items, {}, data.golden, data.links)
+        first = self.names(first_diverging(self.arrays, self.measured, self.over))
+        self.outputs.load(first)
+        marks = self.marks
+        over = self.names(distinct(marks.ops[marks.over]))
+        inputs = marks.compared & ~marks.is_output
+        fed = zip(self.names(marks.ops[inputs]), marks.over[inputs].tolist(), strict=True)
+        return starts_among(self.arrays, self.device, first, over, self.outputs, fed)
+
+    def index(self, op: str) -> int | None:
+        """The Index in the CSV report of the op with this id, if there is one."""
+        return self._indices[fusion_key(self.ops[op])] if op in self.ops else None
 
     @cached_property
-    def indices(self) -> Mapping[str, int]:
-        """The Index of each op in the CSV report."""
-        groups = enumerate(fusion_groups(self.data.device.ops))
-        return {op.id: index for index, group in groups for op in group}
+    def _indices(self) -> Mapping[tuple[str, ...], int]:
+        keys = dict.fromkeys(map(fusion_key, self.device.ops))
+        return {key: index for index, key in enumerate(keys)}
 
     @cached_property
     def ends(self) -> tuple[Comparison, ...]:
         """The worst compared output of each of the last measured ops: those that feed no
         other measured op. These are the network's results, as far as they were dumped."""
+        into = np.repeat(self.measured, np.diff(self.arrays.predecessor_start))
+        before = distinct(self.arrays.predecessor_ops[into]).tolist()
         last = self.measured.copy()
-        last[next_measured(self.arrays, self.measured)[0]] = False
-        names = (self.arrays.ids[number] for number in np.flatnonzero(last).tolist())
+        last[before] = last[ancestors(self.arrays, before)] = False
+        names = self.names(np.flatnonzero(last))
+        self.outputs.load(names)
         items = (worst(self.outputs.get(name, ())) for name in names)
         return tuple(item for item in items if item is not None)
 
@@ -97,11 +215,13 @@ class RunView:
         """The type of the op with this id."""
         return self.ops[op].type
 
-    def before(self, op: str) -> list[str]:
-        """The nearest measured ops before *op*."""
-        number = self.arrays.number[op]
-        numbers = nearest_measured_ancestors(self.arrays, number, self.measured)
+    def names(self, numbers: Iterable[int]) -> list[str]:
+        """The ids of ops by their *numbers*."""
         return [self.arrays.ids[number] for number in numbers]
+
+    def before(self, op: str) -> Int32:
+        """The numbers of the nearest measured ops before *op*."""
+        return nearest_measured_ancestors(self.arrays, self.arrays.number[op], self.measured)
 
     def reaches(self, starts: Sequence[str], op: str) -> bool:
         """True if *op* is one of *starts* or after one of them."""
