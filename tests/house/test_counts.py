@@ -202,7 +202,8 @@ COUNTS = (
     # and for views that other versions of the engine make.
     # 160 for messages that come later than their dump, and for jobs of other models.
     # 95 for advice on a large run, which reads marks of all tensors and few comparisons.
-    Count("code lines", code_lines, 151_431, 80_000),
+    # 60 for products held before their bias, scales that NaN spreads, calls of one side.
+    Count("code lines", code_lines, 151_494, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
     # 20 for layouts of jobs, a rule a file.
     # 2 for what rules of causes share, and for losses in common: files that had two jobs.
@@ -258,7 +259,9 @@ COUNTS = (
     # 15 for noise that is drawn once: a tenth of the time of small comparisons.
     # 15 for weights of a channel that are one value or moved by one; 15 for a module of noise;
     # 5 for the value that an output of one value has.
-    Count("code lines of root cause", lambda: code_lines("rootcause"), 20_240, 8_500),
+    # 48 for products held before their bias (14 of 127 GPU runs were called sums in 16 bits), what
+    # NaN makes of a shared scale, and channels that depart from what all others repeat.
+    Count("code lines of root cause", lambda: code_lines("rootcause"), 20_288, 8_500),
     Count("folders of one or two modules", small_folders, 6, 8),
     Count("class names used twice", repeated_class_names, 2, 0),
     Count("functions over 60 lines", long_functions, 8, 8),
