@@ -203,7 +203,7 @@ COUNTS = (
     # 160 for messages that come later than their dump, and for jobs of other models.
     # 95 for advice on a large run, which reads marks of all tensors and few comparisons.
     # 60 for products held before their bias, scales that NaN spreads, calls of one side.
-    Count("code lines", code_lines, 151_494, 80_000),
+    Count("code lines", code_lines, 151_506, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
     # 20 for layouts of jobs, a rule a file.
     # 2 for what rules of causes share, and for losses in common: files that had two jobs.
@@ -234,7 +234,7 @@ COUNTS = (
     # 4 for files that had two jobs: shapes and types of filters, noise, what calls have shown.
     # 2 for messages that come late: what was sent, and the one nobody reads.
     # 1 for MindSpore's two forms of files, which are read apart again.
-    Count("modules", lambda: len(modules()), 1_315, 700),
+    Count("modules", lambda: len(modules()), 1_316, 700),
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 128, 70),
     Count("import lines in 100", import_share, 8.5, 5),
     Count("private functions with one use, in 100", one_caller_share, 57, 45),
