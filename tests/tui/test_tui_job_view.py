@@ -142,8 +142,7 @@ async def test_the_demo_by_its_key(open_app, tmp_path):
             assert "it has no form" in said(b.app)
             await b.press("X", *"no", "enter")
             assert "it goes on" in said(b.app)
-            await b.press("X", *"yes")
-        await b.press("enter")
+            await b.press("X", *"yes", "enter")  # at once: the demo ends in seconds
         await until_ended(b)
         assert states(tmp_path) == [BackgroundState.STOPPED]
 
