@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from browsing import Browser
@@ -67,7 +67,8 @@ def paused(folder: Path, at: str = "") -> Iterator[None]:
         yield
     finally:
         for pid in running:
-            os.killpg(pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):  # it was told to stop
+                os.killpg(pid, signal.SIGCONT)
 
 
 def _progress(folder: Path) -> str:

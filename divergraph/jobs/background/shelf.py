@@ -171,6 +171,7 @@ class JobShelf:
         """End its process: asked first, made to after *grace* seconds. Waits for the end."""
         (job.folder / STOPPED).touch()
         self._signal(job, signal.SIGTERM)
+        self._signal(job, signal.SIGCONT)  # one that stands still, as by Ctrl-Z, hears it, too
         if not self._waited(job, grace):
             self._signal(job, signal.SIGKILL)
             self._waited(job, grace)
