@@ -16,7 +16,8 @@ import numpy as np
 from divergraph.execute.contract import Alterable, Array, RunnableSubgraph
 from divergraph.rootcause.causes.evidence import Cause, RunsSpentError
 from divergraph.rootcause.causes.limits import SURE
-from divergraph.rootcause.causes.reruns.shapes import LABEL, ShapeFault, shapes_text, wrong_shape
+from divergraph.rootcause.causes.reruns.shape_trials import ShapeFault
+from divergraph.rootcause.causes.reruns.shapes import LABEL, shapes_text, wrong_shape
 from divergraph.rootcause.explaining import Explaining
 from divergraph.rootcause.groups.group_reruns import OpVerdict
 from divergraph.rootcause.groups.groups import Group

@@ -143,13 +143,18 @@ class ServerConnection:
         if token := os.environ.get(TOKEN_VARIABLE):
             headers["Authorization"] = f"Bearer {token}"
         wire.request(method, path, body or None, headers)
-        response = wire.getresponse()
-        if response.status < HTTPStatus.BAD_REQUEST:
+        # One that is to end its connection holds it by itself: it must be closed, whatever it says.
+        with wire.getresponse() as response:
+            return response.status, self._body(response)
+
+    def _body(self, response: http.client.HTTPResponse) -> bytes:
+        is_problem = response.status >= HTTPStatus.BAD_REQUEST
+        if not is_problem:
             self._check_is_ours(response)
         packed = response.headers.get("Content-Encoding") == "gzip"
         source = gzip.GzipFile(fileobj=response) if packed else response
         # A few bytes may become many, and a stranger need not stop sending.
-        most_bytes = _MOST_BYTES if response.status < HTTPStatus.BAD_REQUEST else _MOST_OF_PROBLEM
+        most_bytes = _MOST_OF_PROBLEM if is_problem else _MOST_BYTES
         try:
             data = source.read(most_bytes + 1)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -158,7 +163,7 @@ class ServerConnection:
             raise StoreError(
                 f"the server's answer is larger than {most_bytes >> 20} MiB", where=self.url
             )
-        return response.status, data
+        return data
 
     def _check_is_ours(self, response: http.client.HTTPResponse) -> None:
         """Return if *response* comes from a server of ours and from this address.

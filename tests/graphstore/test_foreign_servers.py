@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -69,6 +71,19 @@ def test_one_sentence(status: int, headers: dict[str, str], body: bytes, said: s
         pytest.raises(StoreError, match=said),
     ):
         store.runs()
+
+
+def test_its_connection_is_closed(recwarn: pytest.WarningsRecorder) -> None:
+    warnings.simplefilter("always")
+    with answering(200, {"Content-Type": "text/html"}, b"<h1>") as url, open_store(url) as store:
+        with pytest.raises(StoreError) as raised:
+            store.runs()
+        raised.value.add_note("an error that is kept in a ring, as a debugger may")
+        ring: list[object] = [raised]
+        ring.append(ring)
+        del raised, ring
+        gc.collect()
+    assert not recwarn.list
 
 
 def test_a_few_bytes_that_become_many_are_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors
-from divergraph.rootcause.causes.reruns.shapes import LARGEST, MOST_TRIES, ShapeFault, trials_of
+from divergraph.rootcause.causes.reruns.shape_trials import ShapeFault, trials_of
+from divergraph.rootcause.causes.reruns.shapes import LARGEST, MOST_TRIES
 from graphstore.model import AttrValue, Op
 
 
