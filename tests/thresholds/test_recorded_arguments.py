@@ -14,6 +14,9 @@ def call(tensors: tuple[str, ...], **values: AttrValue) -> Op:
     return Op("call", "call", "layer_norm", attrs=attrs | {f"input.{k}": values[k] for k in values})
 
 
+MASK = "value -65504, golden 3.40282e+38"
+
+
 @pytest.mark.parametrize(
     ("device", "golden", "said"),
     [
@@ -22,6 +25,9 @@ def call(tensors: tuple[str, ...], **values: AttrValue) -> Op:
         (call(("0",), value=2), call(("0", "value")), "value 2, golden a tensor"),
         (call(("0.0", "0.1")), call(("0.0", "0.1", "0.2")), ""),
         (call(("0",), eps=1e-5), call(("0",), eps=1e-5), ""),
+        # What masks are filled with: the smallest number of float16, and of float32.
+        (call(("0",), value=-65504.0), call(("0",), value=-3.4028234663852886e38), ""),
+        (call(("0",), value=-65504.0), call(("0",), value=3.4028234663852886e38), MASK),
     ],
 )
 def test_arguments_that_differ_are_named(device, golden, said):

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 import re
 
+import ml_dtypes
+import numpy as np
+
 from graphstore.model import AttrValue, Op
 from importers.msprobe.calls_between import is_size
 from importers.msprobe.graph import ARGUMENTS
@@ -15,6 +18,15 @@ _NO_VALUE = re.compile(r"(torch\.|mindspore\.)?(b?float|complex)\d*|.*\b(npu|cud
 """Element types of real numbers and places of tensors: another precision is no other argument."""
 _ROUNDED = 2.0**-8
 """Numbers nearer than this may be what a tensor of 16 bits held."""
+_LIMITS = [
+    {
+        float(getattr(ml_dtypes.finfo(dtype), name))
+        for dtype in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)
+    }
+    for name in ("min", "max", "eps", "tiny")
+]
+"""What models take from ``torch.finfo`` of a tensor: its type's limit is the same argument in
+another precision, as what masks are filled with."""
 
 
 def unlike_arguments(device: Op, golden: Op, *, with_sizes: bool = False) -> str:
@@ -55,6 +67,8 @@ def _same(one: AttrValue | None, other: AttrValue | None) -> bool:
 
 def _same_number(one: float, other: float) -> bool:
     if one == other or (math.isnan(one) and math.isnan(other)):
+        return True
+    if any(one in limits and other in limits for limits in _LIMITS):
         return True
     return abs(one - other) <= _ROUNDED * min(abs(one), abs(other))
 
