@@ -219,13 +219,21 @@ class _Judging:
         """The groups whose outputs stand out, to be judged again as such."""
         golden = self.run.golden
         types = {group.output: golden.ops[group.golden.op].type for group in groups}
-        families = {group.output: family_of_group(group, golden) for group in groups}
+        families = {group.output: self._products_of(group) for group in groups}
         options = self.run.options
         for (_, is_quantised, _), suspicions in self.worst.items():
             self.stand_out |= standing_out(suspicions, options, types.__getitem__)
             if not is_quantised:  # what integers lose depends on their values
                 self.stand_out |= unlike_their_family(suspicions, options, families.__getitem__)
         return [group for group in groups if group.output in self.stand_out]
+
+    def _products_of(self, group: Group) -> object:
+        """What the products of *group* err like, None if it has none: those of one family, each way
+        of a recorded call by itself. Convolutions sum up the gradients of weights over all places,
+        in ways of their own."""
+        family = family_of_group(group, self.run.golden)
+        way = self.run.golden.ops[group.golden.op].attrs.get("direction")
+        return None if family is None else (family, way)
 
     def split_all(self, chunk: Sequence[Group]) -> dict[TensorRef, ErrorSplit]:
         """The splits of a chunk, which is halved as long as memory runs out."""

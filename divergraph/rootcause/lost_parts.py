@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -219,7 +220,8 @@ def _culprit(
         if reference is None:
             continue
         sizes = _operand_sizes(run, ref, device)
-        parts = [part for part in lost_parts(device, reference, sizes) if _matters(part, reference)]
+        lost = lost_parts(device, reference, sizes)
+        parts = [part for part in lost if _matters(part, reference, device.dtype)]
         if parts:
             return ref, parts[0], device, reference
         sources = group.measured if group.is_passthrough is None else (group.is_passthrough,)
@@ -231,13 +233,17 @@ def _culprit(
     return None
 
 
-def _matters(part: LostPart, reference: Array) -> bool:
-    """Whether a part may not be lost: slices within a step of the whole tensor may."""
+def _matters(part: LostPart, reference: Array, dtype: np.dtype[Any]) -> bool:
+    """Whether a part may not be lost of a tensor of type *dtype*: what is no larger than the least
+    step of that may, as gradients in float16 are, and slices within a step of the whole tensor."""
+    values = reference.astype(np.float64)
+    size = np.sqrt(np.mean(np.square(part.of(values))))
+    if dtype.kind == "f" and size < np.finfo(dtype).smallest_subnormal:
+        return False
     if part.axis is None or part.operand is not None:
         return True
     rest = tuple(n for n in range(reference.ndim) if n != part.axis)
-    ranges = np.ptp(part.of(reference.astype(np.float64)), axis=rest)
-    return bool(np.max(ranges) >= _OWN_USE * np.ptp(reference.astype(np.float64)))
+    return bool(np.max(np.ptp(part.of(values), axis=rest)) >= _OWN_USE * np.ptp(values))
 
 
 def _reference(run: PreparedRun, group: Group) -> Array | None:

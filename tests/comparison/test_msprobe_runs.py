@@ -125,3 +125,62 @@ def test_the_root_of_values_that_float16_hardly_holds_is_no_origin(tmp_path, hal
     run = dg.compare(*[tmp_path / side for side in ("gpu", "gpu", "npu", "npu")])
     assert any(item.over for item in run.data.comparisons)
     assert [origin.op for origin in run.data.origins] == origins
+
+
+def recorded(folder: Path, dtype: str, calls: dict[str, dict[str, np.ndarray]]) -> Path:
+    """Calls with their tensors, by the places that msprobe has for them."""
+    (folder / "dump_tensor_data").mkdir(parents=True)
+    data: dict[str, dict[str, list[object]]] = {}
+    for call, tensors in calls.items():
+        for place, values in tensors.items():
+            name = f"{call}.{place}.npy"
+            np.save(folder / "dump_tensor_data" / name, values)
+            said = {"type": "torch.Tensor", "dtype": f"torch.{dtype}", "shape": [*values.shape]}
+            ends = {"Max": values.max(), "Min": values.min(), "Mean": values.mean()}
+            ends["Norm"] = np.linalg.norm(values.astype(np.float64))
+            said |= {key: float(value) for key, value in ends.items()} | {"data_name": name}
+            data.setdefault(call, {}).setdefault(place.partition(".")[0], []).append(said)
+    content = {"task": "tensor", "level": "mix", "framework": "pytorch", "data": data}
+    (folder / "dump.json").write_text(json.dumps(content))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("factor", "origins"), [(1, []), (-1, ["Module.m.Mixer.parameters_grad.0"])]
+)
+def test_a_gradient_of_a_few_steps_of_float16_is_no_origin(tmp_path, factor, origins):
+    right = np.random.default_rng(3).normal(0.0, 2e-7, 64).astype(np.float32)
+    name = "Module.m.Mixer.parameters_grad.0"
+    calls = [{name: {"weight.0": each}} for each in (right, factor * right.astype(np.float16))]
+    golden = recorded(tmp_path / "gpu", "float32", calls[0])
+    device = recorded(tmp_path / "npu", "float16", calls[1])
+    run = dg.compare(golden, golden, device, device)
+    assert [origin.op for origin in run.data.origins] == origins
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_gradient_of_a_shared_weight_follows_from_all_that_share_it(tmp_path, is_shared):
+    """A head that has the embedding's weight: its gradient is off, as the embedding's is."""
+    draw = np.random.default_rng(5)
+    words, rows, shares = (draw.normal(size=shape) for shape in ((6, 8), (6, 10), (10, 8)))
+    error = 0.1 * draw.normal(size=(6, 8))
+
+    def step(error: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
+        arrived, made = words + error, shares + 0.1 * draw.normal(size=(10, 8)) * bool(error.any())
+        of_words = made if is_shared else -2.0 * made
+        calls = {
+            "Module.head.Linear.backward.0": {"input.0": rows, "output.0": rows @ shares},
+            "Module.head.Linear.parameters_grad.0": {"weight.0": made},
+            "Module.words.Embedding.backward.0": {"input.0": arrived},
+            "Module.words.Embedding.parameters_grad.0": {"weight.0": of_words},
+        }
+        return {
+            call: {place: values.astype(np.float32) for place, values in tensors.items()}
+            for call, tensors in calls.items()
+        }
+
+    golden = recorded(tmp_path / "gpu", "float32", step(np.zeros((6, 8))))
+    device = recorded(tmp_path / "npu", "float32", step(error))
+    run = dg.compare(golden, golden, device, device)
+    named = [origin.op for origin in run.data.origins]
+    assert ("Module.head.Linear.parameters_grad.0" in named) is not is_shared

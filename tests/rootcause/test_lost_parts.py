@@ -100,6 +100,29 @@ def blamed(data: RunData) -> list[tuple[str, str]]:
     return [(each.golden[0].op, each.cause or "") for each in data.origins]
 
 
+@pytest.mark.parametrize(("size", "is_lost"), [(2e-8, False), (2e-5, True)])
+def test_what_float16_cannot_tell_from_zero_is_not_lost(tmp_path, size, is_lost) -> None:
+    """Its least step is 6e-8: without a scaled loss gradients end there."""
+    rng = np.random.default_rng(7)
+    scale = np.where(np.arange(4) == 2, size, 5 * size).astype(np.float32).reshape(1, 4, 1, 1)
+    weights = {"w": rng.standard_normal((4, 3, 1, 1)).astype(np.float32), "scale": scale}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="conv"),
+        helper.make_node("Mul", ["c", "scale"], ["y"], name="mul"),
+    ]
+    model = saved(tmp_path / "m.onnx", nodes, "y", **weights)
+    golden_dump(model)
+    made = {path.name: np.load(path) for path in (tmp_path / "golden").glob("*.npy")}
+    (tmp_path / "device").mkdir()
+    for name, value in made.items():
+        device = value.astype(np.float16)
+        if np.abs(value).max() < 1e-2:
+            device[:, 2] = 0.0
+        np.save(tmp_path / "device" / name, device)
+    data = compare(CompareRequest(model, tmp_path / "golden", model, tmp_path / "device"))
+    assert [op for op, _ in blamed(data)] == ["mul"] * is_lost
+
+
 @pytest.mark.parametrize("ranges", [(640.0, 0.2), (0.2, 640.0), (300.0, 0.4, 200.0)])
 def test_one_scale_for_parts_of_unlike_ranges_is_named(
     tmp_path: Path, ranges: tuple[float, ...]

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from divergraph.rootcause import calibration
-from divergraph.rootcause.arithmetic.families import Family
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.tolerances.contract import (
     Action,
@@ -66,11 +65,11 @@ def limit_of_alike(suspicions: Iterable[float]) -> float:
 def unlike_their_family(
     worst: Mapping[TensorRef, float],
     options: RootCauseOptions,
-    family_of: Callable[[TensorRef], Family | None],
+    family_of: Callable[[TensorRef], object],
 ) -> dict[TensorRef, float]:
     """The products that err more than all others of their family, and are not guilty by themselves,
-    with the suspicion they get for it."""
-    families: dict[Family, dict[TensorRef, float]] = {}
+    with the suspicion they get for it; of those in no family *family_of* gives None."""
+    families: dict[object, dict[TensorRef, float]] = {}
     for output, own in worst.items():
         if (family := family_of(output)) is not None:
             families.setdefault(family, {})[output] = own

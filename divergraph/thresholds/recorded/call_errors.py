@@ -152,13 +152,14 @@ def _error(item: Comparison) -> Error | None:
 
 
 def _flushed_error(item: Comparison) -> Error | None:
-    """The error that its type alone gives a tensor of which it holds little and nothing but
-    statistics are known; None of others. What reads it makes more of that, as a square root does
-    of an optimizer's second moments; what makes it is not to blame."""
-    if item.metrics is None or not is_bound(item):
-        return None
-    share = lost_share(item, golden_root(item.metrics))
-    return None if share is None else Error(share, share)
+    """The error of a tensor of which its type alone may lose as much, an upper bound of it where
+    nothing but statistics are known; None of others. What reads it makes more of that, as a square
+    root does of an optimizer's second moments; what makes it is not to blame."""
+    share = None if item.metrics is None else lost_share(item, golden_root(item.metrics))
+    if share is None or is_bound(item):
+        return None if share is None else Error(share, share)
+    error = error_of(item)
+    return error if error is not None and error.distance <= share else None
 
 
 def _times_chosen(error: Error, before: Error) -> float:

@@ -55,27 +55,44 @@ class CallPairs:
     def as_computed(self) -> list[Op]:
         """The device calls in their order, but for gradients of parameters: these stand behind the
         way back of their module, which reads what they follow from. A dump lists some before it."""
-        places = {op.name: place for place, op in enumerate(self.device.ops)}
+        places = {op.id: place for place, op in enumerate(self.device.ops)}
 
         def place(op: Op) -> tuple[int, bool]:
-            name, own = CallName.of(op.name), places[op.name]
-            if name.way != "parameters_grad":
-                return own, False
-            return max((places.get(before, own) for before in name.before), default=own), True
+            if CallName.of(op.name).way != "parameters_grad":
+                return places[op.id], False
+            return max(map(places.__getitem__, self.before(op)), default=places[op.id]), True
 
         return sorted(self.device.ops, key=place)
 
     def before(self, op: Op) -> Iterator[str]:
         """The calls that left *op*, a way back, what it needs: its way there. The gradients of
-        parameters are sums over all calls of a module so far, as of micro batches."""
-        names = CallName.of(op.name)
-        for name in names.before:
-            head, _, number = name.rpartition(".")
-            sums = names.way == "parameters_grad" and number.isdecimal() and len(number) < 4
-            every = (
-                [f"{head}.{position}" for position in range(int(number) + 1)] if sums else [name]
-            )
-            yield from (self._named[position] for position in every if position in self._named)
+        parameters are sums over all calls of a module so far, as of micro batches, and of all
+        modules that share them."""
+        for sharing in (*self._sharing.get(op.name, ()), op.name):
+            names = CallName.of(sharing)
+            for name in names.before:
+                head, _, number = name.rpartition(".")
+                sums = names.way == "parameters_grad" and number.isdecimal() and len(number) < 4
+                every = (
+                    [f"{head}.{position}" for position in range(int(number) + 1)]
+                    if sums
+                    else [name]
+                )
+                yield from (self._named[position] for position in every if position in self._named)
+
+    @cached_property
+    def _sharing(self) -> Mapping[str, Sequence[str]]:
+        """Gradients of parameters by the names of others that are the same on both sides: those of
+        an embedding and a head with one weight."""
+        alike: dict[object, list[str]] = {}
+        for op in self.device.ops:
+            if CallName.of(op.name).way == "parameters_grad":
+                for item in self.outputs.get(op.id, ()):
+                    moments = None if item.metrics is None else item.metrics.standard_deviation
+                    if moments is not None and moments[1] and item.metrics:
+                        key = moments, item.metrics.elements
+                        alike.setdefault(key, []).append(op.name)
+        return {name: names for names in alike.values() if names[1:] for name in names}
 
     @cached_property
     def missing(self) -> list[Op]:
