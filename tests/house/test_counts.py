@@ -203,9 +203,9 @@ COUNTS = (
     # 160 for messages that come later than their dump, and for jobs of other models.
     # 95 for advice on a large run, which reads marks of all tensors and few comparisons.
     # 60 for products held before their bias, scales that NaN spreads, calls of one side.
-    # 75 for shapes in three files, shared weights and limits of types: 9 of 60 healthy steps of
+    # 77 for shapes in three files, shared weights and limits of types: 9 of 60 healthy steps of
     # models that nobody here wrote were diverged.
-    Count("code lines", code_lines, 151_581, 80_000),
+    Count("code lines", code_lines, 151_583, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
     # 20 for layouts of jobs, a rule a file.
     # 2 for what rules of causes share, and for losses in common: files that had two jobs.

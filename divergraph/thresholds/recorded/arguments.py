@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -18,12 +19,12 @@ _NO_VALUE = re.compile(r"(torch\.|mindspore\.)?(b?float|complex)\d*|.*\b(npu|cud
 """Element types of real numbers and places of tensors: another precision is no other argument."""
 _ROUNDED = 2.0**-8
 """Numbers nearer than this may be what a tensor of 16 bits held."""
+_OF_TYPES: list[Any] = [
+    ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    for dtype in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)
+]
 _LIMITS = [
-    {
-        float(getattr(ml_dtypes.finfo(dtype), name))
-        for dtype in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)
-    }
-    for name in ("min", "max", "eps", "tiny")
+    {float(getattr(limits, name)) for limits in _OF_TYPES} for name in ("min", "max", "eps", "tiny")
 ]
 """What models take from ``torch.finfo`` of a tensor: its type's limit is the same argument in
 another precision, as what masks are filled with."""
