@@ -304,7 +304,7 @@ class _Search:
         error = self._errors.of(item)
         if error is None:
             return
-        if self._pairs.is_weight(item):
+        if self._pairs.is_weight(item) or self._is_overwritten(op, item):
             return  # judged by what the call makes of it
         if item.golden is None and item.device_dtype in WHOLE:
             off = item.over or (self._seen.is_first and (error != NONE or is_unequal(item)))
@@ -317,6 +317,13 @@ class _Search:
         elif item.level in (Level.WARN, Level.FAIL) and op.id not in self._explained:
             self._judge_arrival(op, item, error)
             self._seen.is_over |= item.over
+
+    def _is_overwritten(self, op: Op, item: Comparison) -> bool:
+        """Whether a call in place leaves nothing of what was there, such as memory without a value
+        that ``torch.empty`` gives."""
+        outputs = self._errors.outputs(op.id)
+        is_right = bool(outputs) and all(output.level is Level.PASS for output in outputs)
+        return is_right and item.port == 0 and op.type.endswith("_")
 
     def _judge_given(self, op: Op, item: Comparison, error: Error, further: str) -> None:
         """Whole numbers that no call made, and that differ: what *further* calls made of them, or
