@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import divergraph as dg
-from graphstore.model import Level, TensorIO
+from graphstore.model import Level, TensorIO, Verdict
 
 LAYER = "Module.fc.Linear"
 CALLS = [f"Functional.{name}.0.forward" for name in ("linear", "gelu", "relu", "softmax")]
@@ -184,3 +184,18 @@ def test_a_gradient_of_a_shared_weight_follows_from_all_that_share_it(tmp_path, 
     run = dg.compare(golden, golden, device, device)
     named = [origin.op for origin in run.data.origins]
     assert ("Module.head.Linear.parameters_grad.0" in named) is not is_shared
+
+
+@pytest.mark.parametrize(
+    ("left", "verdict"), [(0, Verdict.WITHIN_ROUNDING), (2, Verdict.INPUTS_DIFFER)]
+)
+def test_memory_without_a_value_that_is_written_over_is_no_input(tmp_path, left, verdict):
+    """``made = torch.empty(8); made[places] = values``, of all places or of all but two."""
+    values = np.arange(8)
+    sides = {"gpu": np.full(8, 1 << 60), "npu": np.zeros(8, np.int64)}
+    for side, memory in sides.items():
+        made = np.where(values < left, memory, values)
+        tensors = {"input_args.0": memory, "input_args.1": values[left:], "output.0": made}
+        recorded(tmp_path / side, "int64", {"Tensor.__setitem__.0.forward": tensors})
+    run = dg.compare(*[tmp_path / side for side in ("gpu", "gpu", "npu", "npu")])
+    assert run.verdict is verdict

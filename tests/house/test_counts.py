@@ -203,9 +203,9 @@ COUNTS = (
     # 160 for messages that come later than their dump, and for jobs of other models.
     # 95 for advice on a large run, which reads marks of all tensors and few comparisons.
     # 60 for products held before their bias, scales that NaN spreads, calls of one side.
-    # 77 for shapes in three files, shared weights and limits of types: 9 of 60 healthy steps of
-    # models that nobody here wrote were diverged.
-    Count("code lines", code_lines, 151_583, 80_000),
+    # 85 for shapes in three files, shared weights, limits of types, memory that is written over:
+    # of 18 models that nobody here wrote 10 had a healthy step that was diverged.
+    Count("code lines", code_lines, 151_591, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
     # 20 for layouts of jobs, a rule a file.
     # 2 for what rules of causes share, and for losses in common: files that had two jobs.
@@ -264,8 +264,8 @@ COUNTS = (
     # 5 for the value that an output of one value has.
     # 48 for products held before their bias (14 of 127 GPU runs were called sums in 16 bits), what
     # NaN makes of a shared scale, and channels that depart from what all others repeat.
-    # 44 for the files that shapes.py had been, and for what float16 cannot tell from zero.
-    Count("code lines of root cause", lambda: code_lines("rootcause"), 20_332, 8_500),
+    # 47 for the files that shapes.py had been, and for what float16 cannot tell from zero.
+    Count("code lines of root cause", lambda: code_lines("rootcause"), 20_335, 8_500),
     Count("folders of one or two modules", small_folders, 6, 8),
     Count("class names used twice", repeated_class_names, 2, 0),
     Count("functions over 60 lines", long_functions, 8, 8),
