@@ -51,7 +51,11 @@ def expected(job: Path) -> tuple[str, str] | None:
     _, name, at, fault = parts
     if name == "weight":
         return "", "differs from golden's"
-    return ("", f".{name}.") if fault == "missing" else (f".{name}.{at}.forward", CAUSES[fault])
+    return (
+        ("", f".{name}.")
+        if fault == "missing"
+        else (f".{name}.{at}.forward", CAUSES.get(fault, ""))
+    )
 
 
 def call_at_fault(graph: ModelGraph, ending: str) -> str:

@@ -28,6 +28,20 @@ def real(*shape: int) -> np.ndarray:
     return DRAW.standard_normal(shape).astype(np.float32)
 
 
+def put(x: np.ndarray, places: Any, value: Any) -> np.ndarray:
+    made = x.copy()
+    made[places] = value
+    return made
+
+
+def by_expert(rows: np.ndarray, experts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Rows up to each end times a matrix; no row may go to an expert, and the last to none."""
+    groups = np.split(rows, ends)[: len(experts)]
+    parts = [group @ expert for group, expert in zip(groups, experts, strict=True)]
+    made = np.concatenate(parts)
+    return np.pad(made, ((0, len(rows) - len(made)), (0, 0)))
+
+
 def loss(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return -np.log(softmax(x))[np.arange(len(y)), y].mean()
 
@@ -80,6 +94,7 @@ NAMES = np.array([1, 0, 3, 2, 5])
 SCORES = real(5, 7)
 Q, K, V = real(2, 3, 4, 8), real(2, 3, 4, 8), real(2, 3, 4, 8)
 PLACES = np.array([1, 0, 1])
+SENT, EXPERTS, ENDS = real(7, 4), real(3, 4, 5), np.array([2, 2, 6])
 STATE, OTHER_STATE = real(1, 2, 3), real(1, 2, 3)
 LSTM, GRU = (
     [real(12, 8), real(12, 3), real(12), real(12)],
@@ -129,6 +144,12 @@ CALLS: list[tuple[str, Sequence[Any], Mapping[str, Any], Sequence[np.ndarray]]] 
     ("Tensor.__getitem__", [X, PLACES], {}, [X[PLACES]]),
     ("Tensor.__getitem__", [X, X > 0], {}, [X[X > 0]]),
     ("Tensor.__getitem__", [X, X[:, 0, 0] > -9], {}, [X]),
+    ("Torch._grouped_mm", [SENT, EXPERTS], {"offs": ENDS}, [by_expert(SENT, EXPERTS, ENDS)]),
+    ("Tensor.__setitem__", [X, "0", 2.5], {}, [put(X, 0, 2.5)]),
+    ("Tensor.__setitem__", [X, "..., 1:", X[:1, :1, 1:]], {},
+     [put(X, (..., slice(1, None)), X[:1, :1, 1:])]),
+    ("Tensor.__setitem__", [X, PLACES[:1], X[:1] + 1], {}, [put(X, PLACES[:1], X[:1] + 1)]),
+    ("Tensor.__setitem__", [X, X > 0, -1], {}, [put(X, X > 0, -1)]),
     ("Tensor.__getitem__", [X, ["slice(None, None, None)", PLACES]], {}, [X[:, PLACES]]),
     ("Tensor.__getitem__", [X, ["slice(1, None, None)", "slice(None, None, 2)", PLACES]], {},
      [X[1:, ::2, PLACES]]),

@@ -33,6 +33,13 @@ def slope(function: Any, args: Sequence[Any], at: int, gradient: np.ndarray) -> 
     return found
 
 
+def by_expert(rows: np.ndarray, experts: np.ndarray) -> np.ndarray:
+    groups = np.split(rows, ENDS)[: len(experts)]
+    made = np.concatenate([group @ one for group, one in zip(groups, experts, strict=True)])
+    return np.pad(made, ((0, len(rows) - len(made)), (0, 0)))
+
+
+ENDS = np.array([2, 2, 6])
 X, SMALL, OTHER = real(2, 5, 8), real(2, 3, 4), real(2, 3, 4)
 SCORES, NAMES = real(5, 7), np.array([1, 0, 3, 2, 5])
 PLACES = np.array([1, 0, 1])
@@ -92,6 +99,7 @@ BACK: list[tuple[str, Sequence[Any], Mapping[str, Any], Any, Sequence[int]]] = [
     ("Tensor.pow", [SMALL, 3], {}, lambda x, n: x**n, [0]),
     ("Torch.rsqrt", [np.abs(SMALL) + 1], {}, lambda x: 1 / np.sqrt(x), [0]),
     ("Tensor.__mul__", [SMALL, OTHER[0, 0]], {}, lambda a, b: a * b, [0, 1]),
+    ("Torch._grouped_mm", [real(7, 4), real(3, 4, 5)], {"offs": ENDS}, by_expert, [0, 1]),
     ("Tensor.__truediv__", [SMALL, np.abs(OTHER) + 1], {}, lambda a, b: a / b, [0, 1]),
     ("Tensor.mean", [SMALL, -1], {}, lambda x, axis: x.mean(axis), [0]),
     ("Tensor.view", [SMALL, 6, 4], {}, lambda x, *sizes: x.reshape(sizes), [0]),

@@ -19,6 +19,7 @@ from divergraph.execute.contract import Array
 from divergraph.execute.translate.piece import Expr, Outputs
 from divergraph.execute.translate.torch.call import TorchCall, row
 from divergraph.execute.translate.torch.losses import IGNORED
+from divergraph.execute.translate.torch.matrices import grouped, joined, matrices
 from divergraph.execute.translate.torch.reverse import back_by_its_row
 from divergraph.execute.translate.torch.windows import along_axes
 
@@ -50,6 +51,22 @@ def _linear_back(call: TorchCall) -> Outputs:
     if call.find(2, "bias") is not None:
         nodes.insert(0, call.reduced("ReduceSum", gradient, (0,)))
     return call.gradients({str(at): name for at, name in enumerate(nodes)})
+
+
+@row(*_back("_grouped_mm"), source=_SOURCE)
+def _grouped_back(call: TorchCall) -> Outputs:
+    weights = [call.piece.transpose(weight, 1, 0) for weight in matrices(call)]
+    arrived = grouped(call, call.gradient())
+    read = [call.piece.transpose(rows, 1, 0) for rows in grouped(call, call.tensor())]
+    of_rows = [rows @ weight for rows, weight in zip(arrived, weights, strict=True)]
+    front = call.piece.ints(0)
+    of_weights = [
+        call.add("Unsqueeze", rows @ gradient, front)
+        for rows, gradient in zip(read, arrived, strict=True)
+    ]
+    return call.gradients(
+        {"0": joined(call, of_rows), "1": call.add("Concat", *of_weights, axis=0)}
+    )
 
 
 @row(*_back("repeat_interleave"), source=_SOURCE)

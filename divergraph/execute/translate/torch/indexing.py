@@ -36,6 +36,18 @@ def _getitem(call: TorchCall) -> Outputs:
     return [_taken(call, call.tensor())]
 
 
+@row("__setitem__", source="torch, tensor indexing")
+def _setitem(call: TorchCall) -> Outputs:
+    """What was there, with the value in the places of the index; a smaller one is repeated."""
+    shape = call.shape()
+    places = np.arange(math.prod(shape), dtype=np.int64).reshape(shape)
+    flat = call.piece.ints(-1)
+    taken = _taken(call, call.piece.const(places))
+    value = call.add("Expand", call.operand(2, "value"), call.add("Shape", taken))
+    before, at, put = (call.add("Reshape", each, flat) for each in (call.tensor(), taken, value))
+    return [call.piece.reshape(call.add("ScatterElements", before, at, put, axis=0), shape)]
+
+
 @row("__getitem__.backward", source="torch, tensor indexing")
 def _getitem_back(call: TorchCall) -> Outputs:
     """Each number of the gradient goes to the place that was taken, which may be taken twice."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -43,6 +44,52 @@ def _matmul(call: TorchCall) -> Outputs:
         order = (*range(rank - 2), rank - 1, rank - 2) if rank > 1 else (0,)
         other = call.piece.transpose(other, *order)
     return [one @ other]
+
+
+@row("_grouped_mm", source="torch._grouped_mm")
+def _grouped(call: TorchCall) -> Outputs:
+    """Rows in groups, each times a matrix of its own, as those that go to one expert are."""
+    weights = matrices(call)
+    return [
+        joined(call, [x @ w for x, w in zip(grouped(call, call.tensor()), weights, strict=True)])
+    ]
+
+
+def matrices(call: TorchCall) -> list[Expr]:
+    """The matrix of each group of rows.
+
+    Raises:
+        NotTranslatedError: the operands are no rows and a matrix for each group.
+    """
+    shape = call.shape(1, "mat2")
+    if len(shape) != 3 or len(call.shape(0, "self")) != 2 or call.find(2, "offs") is None:
+        raise call.refused("has groups along another axis")
+    weights, places = call.tensor(1, "mat2"), range(shape[0])
+    return [call.add("Gather", weights, np.array(at, np.int64), axis=0) for at in places]
+
+
+def grouped(call: TorchCall, rows: Expr) -> list[Expr]:
+    """The *rows* of each group: the call says where each ends."""
+    ends = call.piece.cast(call.tensor(2, "offs"), np.int64)
+    starts = call.add("Concat", call.piece.ints(0), ends, axis=0)
+    return [
+        call.add(
+            "Slice",
+            rows,
+            *(call.add("Gather", places, call.piece.ints(at), axis=0) for places in (starts, ends)),
+            call.piece.ints(0),
+        )
+        for at in range(call.shape(1, "mat2")[0])
+    ]
+
+
+def joined(call: TorchCall, groups: Sequence[Expr]) -> Expr:
+    """Groups of rows one after the other, zeros where the call has rows of none."""
+    ends = call.piece.cast(call.tensor(2, "offs"), np.int64)
+    count = call.piece.ints(call.shape()[0])
+    left = call.add("Sub", count, call.add("Gather", ends, call.piece.ints(-1), axis=0))
+    pads = call.add("Concat", call.piece.ints(0, 0), left, call.piece.ints(0), axis=0)
+    return call.add("Pad", call.add("Concat", *groups, axis=0), pads)
 
 
 @row("addmm", "addmm_", "baddbmm", "addmv", source="torch.addmm")
