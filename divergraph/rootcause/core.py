@@ -232,8 +232,8 @@ class _Judging:
         of a recorded call by itself. Convolutions sum up the gradients of weights over all places,
         in ways of their own."""
         family = family_of_group(group, self.run.golden)
-        way = self.run.golden.ops[group.golden.op].attrs.get("direction")
-        return None if family is None else (family, way)
+        direction = self.run.golden.ops[group.golden.op].attrs.get("direction")
+        return None if family is None else (family, direction)
 
     def split_all(self, chunk: Sequence[Group]) -> dict[TensorRef, ErrorSplit]:
         """The splits of a chunk, which is halved as long as memory runs out."""

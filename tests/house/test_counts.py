@@ -205,7 +205,8 @@ COUNTS = (
     # 60 for products held before their bias, scales that NaN spreads, calls of one side.
     # 85 for shapes in three files, shared weights, limits of types, memory that is written over:
     # of 18 models that nobody here wrote 10 had a healthy step that was diverged.
-    Count("code lines", code_lines, 151_591, 80_000),
+    # 63 for products of experts there and back, and writes in place, which are run again.
+    Count("code lines", code_lines, 151_654, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
     # 20 for layouts of jobs, a rule a file.
     # 2 for what rules of causes share, and for losses in common: files that had two jobs.

@@ -42,10 +42,10 @@ def _setitem(call: TorchCall) -> Outputs:
     shape = call.shape()
     places = np.arange(math.prod(shape), dtype=np.int64).reshape(shape)
     flat = call.piece.ints(-1)
-    taken = _taken(call, call.piece.const(places))
-    value = call.add("Expand", call.operand(2, "value"), call.add("Shape", taken))
-    before, at, put = (call.add("Reshape", each, flat) for each in (call.tensor(), taken, value))
-    return [call.piece.reshape(call.add("ScatterElements", before, at, put, axis=0), shape)]
+    region = _taken(call, call.piece.const(places))
+    value = call.add("Expand", call.operand(2, "value"), call.add("Shape", region))
+    operands = (call.add("Reshape", operand, flat) for operand in (call.tensor(), region, value))
+    return [call.piece.reshape(call.add("ScatterElements", *operands, axis=0), shape)]
 
 
 @row("__getitem__.backward", source="torch, tensor indexing")

@@ -87,8 +87,8 @@ def joined(call: TorchCall, groups: Sequence[Expr]) -> Expr:
     """Groups of rows one after the other, zeros where the call has rows of none."""
     ends = call.piece.cast(call.tensor(2, "offs"), np.int64)
     count = call.piece.ints(call.shape()[0])
-    left = call.add("Sub", count, call.add("Gather", ends, call.piece.ints(-1), axis=0))
-    pads = call.add("Concat", call.piece.ints(0, 0), left, call.piece.ints(0), axis=0)
+    surplus = call.add("Sub", count, call.add("Gather", ends, call.piece.ints(-1), axis=0))
+    pads = call.add("Concat", call.piece.ints(0, 0), surplus, call.piece.ints(0), axis=0)
     return call.add("Pad", call.add("Concat", *groups, axis=0), pads)
 
 
