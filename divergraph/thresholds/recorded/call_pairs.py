@@ -82,15 +82,16 @@ class CallPairs:
 
     @cached_property
     def _sharing(self) -> Mapping[str, Sequence[str]]:
-        """Gradients of parameters by the names of others that are the same on both sides: those of
-        an embedding and a head with one weight."""
+        """By gradient of parameters those of its rank with the same values on both sides, as an
+        embedding and a head with one weight have."""
         alike: dict[object, list[str]] = {}
         for op in self.device.ops:
             if CallName.of(op.name).way == "parameters_grad":
                 for item in self.outputs.get(op.id, ()):
-                    moments = None if item.metrics is None else item.metrics.standard_deviation
-                    if moments is not None and moments[1] and item.metrics:
-                        key = moments, item.metrics.elements
+                    metrics = item.metrics
+                    if metrics is not None and metrics.standard_deviation[1]:
+                        # Ranks have all gradients alike, and each its own calls.
+                        key = metrics.standard_deviation, metrics.elements, op.attrs.get(RANK)
                         alike.setdefault(key, []).append(op.name)
         return {name: names for names in alike.values() if names[1:] for name in names}
 
