@@ -49,6 +49,7 @@ from divergraph.rootcause.run_inputs import RunSources
 from divergraph.rootcause.stored import with_warnings
 from divergraph.text.words import counted
 from divergraph.thresholds.doubts import judged_by_checksums, undecided, with_doubt
+from divergraph.thresholds.recorded.arguments import arguments_remark
 from divergraph.thresholds.recorded.judgement import RecordedJudgement
 from divergraph.thresholds.recorded.laws import broken_laws
 from divergraph.thresholds.recorded.layouts import without_parts
@@ -332,6 +333,8 @@ class _Comparing:
         data = replace(data, findings=(*starts.recorded.findings, *run_findings(data, arrays)))
         data = with_warnings(data, _not_deterministic(data))
         data = self._with_calls_judged(data, starts.recorded, items, progress)
+        if lineage.recorded:
+            data = with_warnings(data, arguments_remark(data))
         data = _with_choices(data, starts)
         pairs = [item for item in items if isinstance(item, Pair)]
         data = observed(data, pairs, self.request.undumped, self.thresholds)

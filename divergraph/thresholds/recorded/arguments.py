@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from divergraph.text.words import counted
+from graphstore.contract import RunData
 from graphstore.model import AttrValue, Op
 from importers.msprobe.calls_between import is_size
 from importers.msprobe.graph import ARGUMENTS
@@ -44,6 +47,22 @@ def unlike_arguments(device: Op, golden: Op, *, with_sizes: bool = False) -> str
     )
 
 
+def arguments_remark(data: RunData) -> Iterator[str]:
+    """That calls have other arguments than golden's, where no cause says so: their error is within
+    rounding, as of a weight decay that weights of 16 bits do not feel, or behind another's."""
+    ops, originals = data.device.op_index(), data.golden.op_index()
+    calls: dict[tuple[str, str], list[str]] = {}
+    for link in data.links:
+        op, twin = ops.get(link.device), originals.get(link.original)
+        if op is not None and twin is not None and (said := unlike_arguments(op, twin)):
+            calls.setdefault((op.type, said), []).append(op.name)
+    sentences = [finding.sentence for finding in data.findings]
+    for (_, said), names in calls.items():
+        if not any(said in sentence for sentence in sentences):
+            more = f", and at {counted(len(names) - 1, 'more call')}" if names[1:] else ""
+            yield f"another argument, which makes no error of its own: {said}, of {names[0]}{more}"
+
+
 def _arguments(op: Op) -> dict[str, AttrValue]:
     tensors = op.attrs.get(ARGUMENTS, ()) if op.attrs.get("direction") == "forward" else ()
     places = map(str, tensors if isinstance(tensors, tuple) else ())
@@ -71,6 +90,10 @@ def _same_number(one: float, other: float) -> bool:
         return True
     if any(one in limits and other in limits for limits in _LIMITS):
         return True
+    lacking = 1.0 - one, 1.0 - other
+    if 0.0 < min(lacking) and max(lacking) < _ROUNDED:
+        # Decays (``1 - lr * weight_decay``), which no tensor of 16 bits holds: .9999 is not .99999.
+        return max(lacking) < 2 * min(lacking)
     return abs(one - other) <= _ROUNDED * min(abs(one), abs(other))
 
 
