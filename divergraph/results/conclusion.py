@@ -137,10 +137,12 @@ def _result(outputs: int, damaged: Sequence[DamagedOutput]) -> RunResult:
 
 def with_inherent_damage(data: RunData) -> RunData:
     """*data*, of calls that each give what their own inputs give: what is damaged then is what
-    rounding has become from call to call. It makes no other shape, and what came through a call
-    between ranks that was not run again may be that call's."""
+    rounding has become from call to call. It makes no other shape, what came through a call
+    between ranks that was not run again may be that call's, and of an input of another shape
+    nothing shows that it is golden's."""
     result = data.run.result
-    if not result.damaged or _leaves_calls_between_ranks(data):
+    is_broken = any(item.misshapen and item.io is TensorIO.INPUT for item in data.comparisons)
+    if not result.damaged or is_broken or _leaves_calls_between_ranks(data):
         return data
     misshapen = {(item.op, item.port) for item in result_tensors(data).misshapen}
     records = [

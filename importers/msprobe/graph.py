@@ -120,6 +120,15 @@ def own_inputs(op: Op) -> int:
     return len(op.inputs) - (len(brought) if isinstance(brought, tuple) else 0)
 
 
+def output_places(op: Op) -> tuple[str, ...]:
+    """Where each output of a recorded call is in what it returned, such as ``0``: of a way back,
+    the place of the argument whose gradient it is; "" of all that it returned."""
+    begin = len(op.name) + 1
+    return tuple(
+        tensor.name[begin:].removeprefix("output").removeprefix(".") for tensor in op.outputs
+    )
+
+
 class _Joined:
     def __init__(self, calls: list[Call], files: RunFiles) -> None:
         self._stacks = _stacks(files.stack)

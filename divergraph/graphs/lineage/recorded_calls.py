@@ -24,7 +24,7 @@ from graphstore.model import (
 )
 from importers.msprobe.calls import CallName
 from importers.msprobe.collectives import GROUP
-from importers.msprobe.graph import own_inputs
+from importers.msprobe.graph import output_places, own_inputs
 from importers.msprobe.job_names import RANK, RANKS, split_rank
 
 _MODULES = ("Module", "Cell")
@@ -67,13 +67,28 @@ def link_recorded_calls(
         rule = LineageRule.SAME_NAME if twin.name == op.name else LineageRule.SAME_PLACE
         port = 0 if op.outputs and twin.outputs else None
         links.append(LineageLink(op.id, twin.id, rule, port, port))
+        ports = _same_outputs(op, twin)
         for ref in op.makes:
-            if ref.port < len(twin.outputs):
-                outputs[ref] = TensorMatch(ref, TensorRef(twin.id, ref.port), rule)
+            if ref.port in ports:
+                outputs[ref] = TensorMatch(ref, TensorRef(twin.id, ports[ref.port]), rule)
             else:
                 why = f"{twin.name} gives {len(twin.outputs)} tensors"
                 outputs[ref] = Unmatched(Reason.UNMATCHED, why)
     return links, outputs
+
+
+def _same_outputs(op: Op, twin: Op) -> dict[int, int]:
+    """The ports of the outputs of *op* with those of *twin* that are the same. A gradient is of an
+    argument, by whose place it goes: where one side needs none of it, the next is no longer the
+    second."""
+    ports = {ref.port: ref.port for ref in op.makes if ref.port < len(twin.outputs)}
+    if op.attrs.get("direction") != "backward":
+        return ports
+    theirs = {place: port for port, place in enumerate(output_places(twin))}
+    places = dict(enumerate(output_places(op)))
+    if theirs.keys().isdisjoint(places.values()) and len(places) == len(theirs):
+        return ports  # other arguments, such as names for places
+    return {port: theirs[place] for port, place in places.items() if place in theirs}
 
 
 def by_rank(graph: ModelGraph) -> dict[int, ModelGraph]:

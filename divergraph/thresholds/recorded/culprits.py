@@ -221,7 +221,9 @@ class _Search:
             self._errors.limits.get(op.type, JUMP),
         )
         if is_complete and times >= limit:
-            if not self._excuse(op.id) and not self._blame_proved_start(op):
+            if self._excuse(op.id):
+                self._blame_misshapen(op)
+            elif not self._blame_proved_start(op):
                 structure = other_calls(self._pairs, op, inside=True)
                 if structure[0] or not self._may_be_reordered(op, off):
                     self._blame(op, *structure)
@@ -234,6 +236,27 @@ class _Search:
             return
         elif any(item.over for item in off):
             self._found.unexplained.append(op.id)
+
+    def _blame_misshapen(self, op: Op) -> None:
+        """Blame what first reads an input of another shape than golden's, where *op* makes an error
+        that none of its other inputs has: values of other shapes are compared with nothing."""
+        waiting, seen = [op], {op.id}
+        while waiting:
+            call = waiting.pop()
+            for item in self._pairs.inputs.get(call.id, ()):
+                if not item.misshapen or item.port >= len(call.inputs):
+                    continue
+                ref = call.inputs[item.port]
+                maker = ref.producer.op if ref is not None and ref.producer is not None else ""
+                if any(made.misshapen for made in self._pairs.outputs.get(maker, ())):
+                    waiting += [self._pairs.ops[maker]] if maker not in seen else []
+                    seen.add(maker)
+                    continue
+                label, sentence = other_calls(self._pairs, call, inside=False)
+                sentence = sentence or self._other_source(call, item)
+                own = f"its input {item.port} has another shape than golden's: {item.detail}"
+                self._blame(call, label or INPUT, sentence or own)
+                return
 
     @property
     def _is_decided(self) -> bool:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from graphstore.model import AttrValue, DType, InputRef, ModelGraph, Op, Tensor, TensorIO
 from importers.dumps.index import TensorKey
 from importers.msprobe.calls import CallName
-from importers.msprobe.graph import ARGUMENTS
+from importers.msprobe.graph import ARGUMENTS, output_places
 
 GRADIENT, MADE, PARAMETER = "grad.", "made.", "parameters."
 """What begins the place of a gradient that comes in, of what the way there made, and of a module's
@@ -91,10 +91,7 @@ def _alone(op: Op, before: list[Op | None], places: tuple[str, ...], names: tupl
     for each in (*before, op):
         attrs.update({} if each is None else each.attrs)
     attrs[ARGUMENTS] = places
-    begin = len(op.name) + 1
-    attrs[GIVES] = tuple(
-        tensor.name[begin:].removeprefix("output").removeprefix(".") for tensor in op.outputs
-    )
+    attrs[GIVES] = output_places(op)
     return replace(
         op,
         inputs=tuple(map(InputRef, names)),
