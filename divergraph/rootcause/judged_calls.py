@@ -20,6 +20,7 @@ from divergraph.thresholds.recorded.call_pairs import CallPairs
 from divergraph.thresholds.recorded.cause_labels import (
     ARGUMENT,
     EXTRA,
+    GRADIENT,
     INPUT,
     MISSING,
     MOVED,
@@ -28,6 +29,7 @@ from divergraph.thresholds.recorded.cause_labels import (
     WEIGHT,
 )
 from divergraph.thresholds.recorded.judgement import RecordedJudgement
+from divergraph.thresholds.recorded.stopped_gradients import untied_weights
 from divergraph.thresholds.recorded.sums_over_ranks import multiplied_addends, scaled_reductions
 from divergraph.thresholds.starts import calls_by_limits, owners_around
 from divergraph.thresholds.verdicts import describe_origins
@@ -45,11 +47,14 @@ from graphstore.model import (
     TensorRef,
     Verdict,
 )
+from importers.dumps.msprobe.entries import PARAMETERS_GRAD
 from importers.msprobe.calls import CallName
 from importers.msprobe.collectives import ranks_words
 from importers.msprobe.job_names import RANK, RANKS, rank_of_output, ranks_of, split_rank
 
-_CALLED_OTHERWISE = (ARGUMENT, WEIGHT, MISSING, EXTRA, MOVED, REDUCTION)
+_FEW_GRADIENTS = 3
+"""Gradients of so many modules at least are one fault if nearly all are wrong."""
+_CALLED_OTHERWISE = (ARGUMENT, WEIGHT, GRADIENT, MISSING, EXTRA, MOVED, REDUCTION)
 """Causes that a call has whether it computes right or not, or can be seen to: a fill value that is
 not golden's infinity counts as a mask."""
 
@@ -78,12 +83,25 @@ def with_calls_judged(data: RunData, splits: Mapping[TensorRef, ErrorSplit]) -> 
         if places[op] < first and (op not in reran or _is_fed_otherwise(pairs.ops[op], labels))
     }
     blamed -= _followers(data.device, blamed)
+    untied = untied_weights(pairs)
+    labels |= {op: GRADIENT for op in untied if op in blamed}
+    stops = [places[op] for op in blamed if labels.get(op) == GRADIENT]
+    if stops:  # gradients that are not there are missing in all that reads them
+        blamed = {
+            op
+            for op in blamed
+            if labels.get(op) == GRADIENT
+            or places[op] < min(stops)
+            or (op in guilty and not any(item.misshapen for item in pairs.outputs.get(op, ())))
+        }
     if not blamed:
         unsummed = (*scaled_reductions(pairs), *multiplied_addends(pairs))
         recorded = replace(recorded, findings=(*recorded.findings, *unsummed))
         blamed = {finding.op for finding in unsummed}
     ordered = sorted(blamed, key=places.__getitem__)
-    causes = _with_ranks(data, _causes(data, pairs, recorded, ordered))
+    known = _causes(data, pairs, recorded, ordered)
+    said = _kept_gradients(ordered, pairs) | {op: untied[op] for op in ordered if op in untied}
+    causes = _with_ranks(data, known | {op: _gradients(op, said[op]) for op in said})
     alike = _alike(ordered, pairs, causes)
     causes = _with_number(alike, pairs, causes)
     found = _with_origins(data, pairs, recorded, alike, causes)
@@ -136,6 +154,25 @@ def _causes(
                 found[op] = Finding(FindingKind.CAUSE, ARGUMENT, said, op, TensorIO.OUTPUT, 0, 1.0)
                 break
     return found
+
+
+def _gradients(op: str, sentence: str) -> Finding:
+    return Finding(FindingKind.CAUSE, GRADIENT, sentence, op, TensorIO.OUTPUT, 0, 0.9)
+
+
+def _kept_gradients(ordered: Sequence[str], pairs: CallPairs) -> dict[str, str]:
+    """The cause of gradients of parameters that are nearly all not what their calls give, where the
+    ways back are right: no module makes that, so they are one fault."""
+    sums = {op.id for op in pairs.device.ops if op.attrs.get("direction") == PARAMETERS_GRAD}
+    blamed = [op for op in ordered if op in sums]
+    is_back = any(pairs.ops[op].attrs.get("direction") == "backward" for op in ordered)
+    if len(blamed) < _FEW_GRADIENTS or 2 * len(blamed) <= len(sums) or is_back:
+        return {}
+    sentence = (
+        f"the gradients of {len(blamed)} of {counted(len(sums), 'module')} are not what their "
+        "calls give: those of before were not set to zero, or all are scaled"
+    )
+    return dict.fromkeys(blamed, sentence)
 
 
 def _with_ranks(data: RunData, causes: Mapping[str, Finding]) -> Mapping[str, Finding]:
@@ -199,7 +236,9 @@ def _alike(
     for op_id in ordered:
         op, cause = pairs.ops[op_id], causes.get(op_id)
         key: tuple[object, ...] = (op_id,)
-        if cause is not None and (cause.label == ARGUMENT or RANKS in op.attrs):
+        if cause is not None and cause.label == GRADIENT:
+            key = (cause.sentence,)
+        elif cause is not None and (cause.label == ARGUMENT or RANKS in op.attrs):
             key = op.type, op.attrs.get(RANKS), cause.sentence
         elif RANK in op.attrs:
             key = (split_rank(op_id)[1],)

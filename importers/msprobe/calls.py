@@ -27,6 +27,10 @@ autograd, as ``divergraph.torch`` writes it; the rest is the place of the argume
 INFERRED = "inferred"
 """What says of a call, as an attribute, that no dump has it (``hidden_reductions.py``)."""
 
+TAKES_GRADIENT = "takes_gradient"
+"""The attribute of a way there with the places of the tensors that take gradients, such as
+``input.1`` and ``output.0``."""
+
 _DEBUG = "debug"
 """How the names of variables end that a user saved."""
 
@@ -95,6 +99,7 @@ class CallTensor:
     key: Key = ()
     extent: Extent | None = None
     source: str = ""
+    takes_gradient: bool = False
 
     @property
     def count(self) -> int:
@@ -145,6 +150,9 @@ def call_of(full: str, entry: Any) -> Call:
     ]
     outputs = _tensors(entry.get("output"), f"{full}.output", attrs)
     parameters = _tensors(entry.get("parameters"), f"{full}.parameters", attrs)
+    taking = [each.name[len(full) + 1 :] for each in (*inputs, *outputs) if each.takes_gradient]
+    if name.way == "forward" and taking:
+        attrs[TAKES_GRADIENT] = tuple(taking[:MAX_ITEMS])
     for said in ("is_recompute", INFERRED):
         if isinstance(entry.get(said), bool):
             attrs[said] = entry[said]
@@ -204,7 +212,8 @@ def _tensor(name: str, said: Mapping[str, Any]) -> CallTensor:
     source = said.get("source")
     known = source if isinstance(source, str) else ""
     key = _key(word, shape, said)
-    return CallTensor(name, named_dtype(word), shape, key, _extent(said), known)
+    takes = said.get("requires_grad") is True
+    return CallTensor(name, named_dtype(word), shape, key, _extent(said), known, takes)
 
 
 def _extent(said: Mapping[str, Any]) -> Extent | None:

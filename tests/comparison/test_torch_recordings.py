@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import tarfile
 from itertools import pairwise
 from pathlib import Path
+
+import pytest
 
 import divergraph as dg
 from graphstore.model import Framework, Verdict
@@ -78,3 +81,48 @@ def test_calls_of_mindspore_are_run_again_beside_those_of_pytorch(tmp_path):
         assert origin.cause == "eps 0.1, golden 1e-05"
         (line,) = [each for each in run.data.run.warnings if "were run again" in each]
         assert not line.startswith("0 of")
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory) -> Path:
+    """Steps of one language model, set up or called otherwise than golden's: all calls right."""
+    folder = tmp_path_factory.mktemp("settings")
+    with tarfile.open(DATA / "settings.tar.xz") as packed:
+        packed.extractall(folder, filter="data")
+    return folder / "settings"
+
+
+@pytest.mark.parametrize(
+    ("setting", "first", "cause"),
+    [
+        ("detached", "mixed.1.Linear.forward.0", "its result takes no gradient, and golden's does"),
+        ("frozen", "linear.1.forward", "its weight takes no gradient (is frozen)"),
+        ("untied", "head.Linear.parameters_grad.0", "golden's modules share the weight"),
+        ("kept", "parameters_grad.0", "those of before were not set to zero"),
+        ("places", "embedding.1.forward", "golden calls Tensor.__getitem__.0.forward"),
+        ("scales", "add.1.forward", "a constant or a buffer that no recorded call made"),
+    ],
+)
+def test_a_step_that_is_set_up_otherwise_has_one_origin(settings, setting, first, cause):
+    run = dg.compare(settings / "golden", None, settings / setting, None)
+    (origin,) = run.data.origins
+    assert origin.op.endswith(first)
+    assert cause in origin.cause
+
+
+def test_other_labels_are_other_data(settings):
+    run = dg.compare(settings / "golden", None, settings / "labels", None)
+    assert run.verdict is Verdict.INPUTS_DIFFER
+
+
+def test_another_argument_without_an_error_is_said(settings):
+    run = dg.compare(settings / "golden", None, settings / "decay", None)
+    assert not run.data.origins
+    (line,) = [each for each in run.data.run.warnings if each.startswith("another argument")]
+    assert "argument 1 is 0.9999, golden 0.99999, of Tensor.mul_.0.forward" in line
+
+
+def test_a_step_that_is_set_up_alike_is_right(settings):
+    run = dg.compare(settings / "golden", None, settings / "right", None)
+    assert run.verdict in (Verdict.CLEAN, Verdict.WITHIN_ROUNDING)
+    assert not any(each.startswith("another argument") for each in run.data.run.warnings)

@@ -25,6 +25,9 @@ MASK = "value -65504, golden 3.40282e+38"
         (call(("0",), value=2), call(("0", "value")), "value 2, golden a tensor"),
         (call(("0.0", "0.1")), call(("0.0", "0.1", "0.2")), ""),
         (call(("0",), eps=1e-5), call(("0",), eps=1e-5), ""),
+        # What a weight decay leaves, which 16 bits do not tell from one.
+        (call(("0",), value=0.9999), call(("0",), value=0.99999), "value 0.9999, golden 0.99999"),
+        (call(("0",), value=0.9999), call(("0",), value=0.99991), ""),
         # What masks are filled with: the smallest number of float16, and of float32.
         (call(("0",), value=-65504.0), call(("0",), value=-3.4028234663852886e38), ""),
         (call(("0",), value=-65504.0), call(("0",), value=3.4028234663852886e38), MASK),

@@ -22,6 +22,7 @@ from graphstore.model import (
     TensorMatch,
     TensorRef,
 )
+from importers.dumps.msprobe.entries import PARAMETERS_GRAD
 from importers.msprobe.calls import CallName
 from importers.msprobe.collectives import GROUP
 from importers.msprobe.graph import output_places, own_inputs
@@ -82,7 +83,7 @@ def _same_outputs(op: Op, twin: Op) -> dict[int, int]:
     argument, by whose place it goes: where one side needs none of it, the next is no longer the
     second."""
     ports = {ref.port: ref.port for ref in op.makes if ref.port < len(twin.outputs)}
-    if op.attrs.get("direction") != "backward":
+    if op.attrs.get("direction") not in ("backward", PARAMETERS_GRAD):
         return ports
     theirs = {place: port for port, place in enumerate(output_places(twin))}
     places = dict(enumerate(output_places(op)))

@@ -91,7 +91,7 @@ def _same_number(one: float, other: float) -> bool:
     if any(one in limits and other in limits for limits in _LIMITS):
         return True
     lacking = 1.0 - one, 1.0 - other
-    if 0.0 < min(lacking) and max(lacking) < _ROUNDED:
+    if min(lacking) > 0.0 and max(lacking) < _ROUNDED:
         # Decays (``1 - lr * weight_decay``), which no tensor of 16 bits holds: .9999 is not .99999.
         return max(lacking) < 2 * min(lacking)
     return abs(one - other) <= _ROUNDED * min(abs(one), abs(other))

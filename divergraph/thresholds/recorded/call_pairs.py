@@ -7,7 +7,7 @@ from functools import cached_property
 
 from divergraph.thresholds.recorded.statistics_only import DumpedStatistics
 from graphstore.model import Comparison, LineageLink, ModelGraph, Op, Tensor, TensorIO, TensorRef
-from importers.msprobe.calls import CallName
+from importers.msprobe.calls import TAKES_GRADIENT, CallName
 from importers.msprobe.job_names import OF_THE_DEVICE, RANK, bodies_of, split_rank
 
 _CASTS_BACK = frozenset(
@@ -117,6 +117,19 @@ class CallPairs:
         ]
 
     @cached_property
+    def missing_names(self) -> frozenset[str]:
+        """The names of the golden calls without a device call."""
+        return frozenset(op.name for op in self.missing)
+
+    @cached_property
+    def says_gradients(self) -> bool:
+        """Whether both dumps say which tensors take gradients, and some on each side do."""
+        return all(
+            any(TAKES_GRADIENT in op.attrs for op in graph.ops)
+            for graph in (self.device, self.golden)
+        )
+
+    @cached_property
     def moved(self) -> list[Op]:
         """The device calls that golden calls in another order within the same module."""
         numbers = {op.id: number for number, op in enumerate(self.golden.ops)}
@@ -183,6 +196,18 @@ class CallPairs:
             op.id: tuple(bodies[body] for body in bodies_of(op) if bodies.get(body))
             for op in self.device.ops
         }
+
+    @cached_property
+    def outermost(self) -> list[Op]:
+        """The device calls of modules that no call is around, on their way there: those of whole
+        models."""
+        return [
+            op
+            for op in self.device.ops
+            if op.attrs.get("kind") in ("Module", "Cell")
+            and op.attrs.get("direction") == "forward"
+            and not self.owners[op.id]
+        ]
 
     def around(self, op: str) -> Iterator[str]:
         """The calls that *op* is inside of, from within."""

@@ -45,6 +45,7 @@ from divergraph.thresholds.recorded.messages import unread_message
 from divergraph.thresholds.recorded.replicas import replicas_text, same_spread
 from divergraph.thresholds.recorded.seen_before import WHOLE, SeenBefore
 from divergraph.thresholds.recorded.statistics_only import keeps_places, minds_order
+from divergraph.thresholds.recorded.stopped_gradients import stopped_gradient
 from divergraph.thresholds.recorded.sums_over_ranks import times_golden
 from graphstore.model import (
     Comparison,
@@ -133,7 +134,9 @@ class _Search:
             if item.level in (Level.WARN, Level.FAIL) and not self._pairs.is_of_device(item)
         ]
         if op.id not in self._found.causes and op.id not in self._explained:
-            label, sentence = self._shifted(op, outputs)
+            label, sentence = stopped_gradient(self._pairs, op)
+            if not sentence:
+                label, sentence = self._shifted(op, outputs)
             if not sentence and op.id in self._pairs.statistics.laws:
                 label, sentence = LAW, self._pairs.statistics.laws[op.id]
             if sentence:
@@ -385,7 +388,8 @@ class _Search:
         if further:
             self._blame(op, EXTRA, further)
             return
-        if op.attrs.get(RANK) not in self._seen.fed_right or _LABELLED.match(op.type):
+        is_data = _LABELLED.match(op.type) or self._is_given_to_model(op, item)
+        if op.attrs.get(RANK) not in self._seen.fed_right or is_data:
             self._feeds(op, item, error, "which no recorded call made")
             return
         sentence = (
@@ -394,6 +398,15 @@ class _Search:
             "mask or an index made otherwise"
         )
         self._blame(op, INPUT, sentence)
+
+    def _is_given_to_model(self, op: Op, item: Comparison) -> bool:
+        """Whether an input is one of the outermost module, as labels are that a model reshapes."""
+        return any(
+            given.shape == item.shape and _same_figures(given, item)
+            for call in self._pairs.outermost
+            if call.attrs.get(RANK) == op.attrs.get(RANK)
+            for given in self._pairs.inputs.get(call.id, ())
+        )
 
     def _judge_arrival(self, op: Op, item: Comparison, error: Error) -> None:
         """An input off by more than what made it is: a call between was left out, or is another."""
@@ -537,6 +550,17 @@ class _Search:
             self._found.findings.append(
                 Finding(FindingKind.CAUSE, label, sentence, op.id, TensorIO.OUTPUT, 0, 0.9)
             )
+
+
+def _same_figures(one: Comparison, other: Comparison) -> bool:
+    """Whether two tensors are compared with the same result, as one that is read twice is."""
+    if one.metrics is None or other.metrics is None:
+        return False
+    figures = [
+        (each.mean_absolute_error, each.max_absolute_error, each.standard_deviation)
+        for each in (one.metrics, other.metrics)
+    ]
+    return figures[0] == figures[1]
 
 
 def _sources(op: Op, item: Comparison) -> list[TensorRef]:
