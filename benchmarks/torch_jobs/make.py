@@ -16,7 +16,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -211,15 +211,27 @@ def step(folder: Path, kind: str, name: str, options: argparse.Namespace) -> Non
         raise ValueError(f"{kind} does not come by {name}, or it changes nothing")
 
 
-def jobs(wanted: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Models and what is run of them."""
-    for kind in wanted:
-        for name in (*HEALTHY, *FAULTS[kind]):
-            yield kind, name
+def in_processes(step: Callable[[Path, str, str], None], jobs: Iterable[tuple[Path, str]]) -> None:
+    """Run *step* for a folder, a model and a name of each of *jobs* (a model's folder without its
+    end, and the name), each in a process of its own after the slow imports, if it is not there."""
+    for begin, name in jobs:
+        folder = begin.with_name(f"{begin.name}-{name.replace(' ', '-')}")
+        if folder.exists():
+            continue
+        child = os.fork()
+        if not child:
+            try:
+                step(folder, begin.name, name)
+            except BaseException as error:  # noqa: BLE001 - the child must not run on
+                print(f"{folder}: {error!r}"[:200])
+                os._exit(1)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        print(folder, "made" if status == 0 else "not made", flush=True)
 
 
 def main() -> None:
-    """Make all jobs, each in a process of its own after the slow imports."""
+    """Make all jobs."""
     from msprobe.pytorch import PrecisionDebugger  # noqa: F401 - imported once, before the forks
 
     parser = argparse.ArgumentParser(description=__doc__)
@@ -229,20 +241,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("models", nargs="*", default=[])
     options = parser.parse_intermixed_args()
-    for kind, name in jobs(options.models or MODELS):
-        folder = options.folder / f"{kind}-{name.replace(' ', '-')}"
-        if folder.exists():
-            continue
-        child = os.fork()
-        if not child:
-            try:
-                step(folder, kind, name, options)
-            except BaseException as error:  # noqa: BLE001 - the child must not run on
-                print(f"{folder}: {error!r}")
-                os._exit(1)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        print(folder, "made" if status == 0 else f"failed: {status}", flush=True)
+    kinds = options.models or MODELS
+    names = ((options.folder / kind, name) for kind in kinds for name in (*HEALTHY, *FAULTS[kind]))
+    in_processes(lambda folder, kind, name: step(folder, kind, name, options), names)
 
 
 if __name__ == "__main__":

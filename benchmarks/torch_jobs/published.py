@@ -7,16 +7,16 @@ Needs torch and transformers, whose models these are, in small sizes; the record
 ``divergraph.torch``. Of each model ``golden`` in float32, ``bf16`` and ``fp16``, and one in
 bfloat16 for each fault that comes by and changes something. A folder is called
 ``MODEL-FUNCTION-NUMBER-FAULT``: the fault sits in that call of the function, below the recorder.
+``MODEL-setting-0-NAME`` is set up or called otherwise, with all calls right.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ import transformers
 from torch.overrides import TorchFunctionMode
 
 import divergraph.torch
+from benchmarks.torch_jobs.make import in_processes
 from divergraph.torch.call_names import function_name
 
 Tensor = torch.Tensor
@@ -192,6 +193,64 @@ FAULTS: dict[str, Callable[..., Any]] = {
 """What a faulty call gives, of the right one and its arguments, by function, number and name."""
 
 
+def _linears(model: torch.nn.Module) -> list[torch.nn.Linear]:
+    return [each for each in model.modules() if isinstance(each, torch.nn.Linear)]
+
+
+def detached(model: torch.nn.Module, _: dict[str, Tensor]) -> None:
+    """No gradient goes back through the fourth linear layer."""
+    _linears(model)[3].register_forward_hook(lambda _, __, made: made.detach())
+
+
+def frozen(model: torch.nn.Module, _: dict[str, Tensor]) -> None:
+    """The fourth linear layer learns nothing."""
+    _linears(model)[3].weight.requires_grad_(False)
+
+
+def without_bias(model: torch.nn.Module, _: dict[str, Tensor]) -> None:
+    """A linear layer has lost its bias."""
+    [each for each in _linears(model) if each.bias is not None][2].bias = None
+
+
+def without_mask(_: torch.nn.Module, given: dict[str, Tensor]) -> None:
+    """What is padding is read, too."""
+    del given["attention_mask"]
+
+
+def untied(model: torch.nn.Module, _: dict[str, Tensor]) -> None:
+    """The head has a copy of the embedding in place of its weight."""
+    head, words = model.get_output_embeddings(), model.get_input_embeddings()
+    if head is None or head.weight is not words.weight:
+        raise ValueError("its head has a weight of its own")
+    head.weight = torch.nn.Parameter(head.weight.detach().clone())
+
+
+def kept_gradients(model: torch.nn.Module, given: dict[str, Tensor]) -> None:
+    """The gradients of a step before were not set to zero."""
+    model(**given).loss.backward()
+
+
+def row_lost(model: torch.nn.Module, _: dict[str, Tensor]) -> None:
+    """A row of a weight is zero."""
+    with torch.no_grad():
+        _linears(model)[2].weight[5].zero_()
+
+
+def epsilon(model: torch.nn.Module, _: dict[str, Tensor]) -> None:
+    """The second norm has another epsilon."""
+    named = [(each, name) for each in model.modules() for name in ("variance_epsilon", "eps")]
+    each, name = [pair for pair in named if hasattr(*pair)][1]
+    setattr(each, name, 0.1)
+
+
+SETTINGS: dict[str, Callable[[torch.nn.Module, dict[str, Tensor]], None]] = {
+    f"setting 0 {each.__name__}": each
+    for each in (
+        detached, frozen, without_bias, without_mask, untied, kept_gradients, row_lost, epsilon,
+    )
+}  # fmt: skip
+
+
 class Below(TorchFunctionMode):
     """Makes one call wrong. It is to be entered before the recorder, which then does not see it.
     ``is_visible``: the call came, and gave something else."""
@@ -235,8 +294,10 @@ def step(folder: Path, kind: str, name: str, seed: int) -> None:
         key: value.to(dtype) if value.is_floating_point() else value
         for key, value in inputs_of(kind, seed).items()
     }
+    if name in SETTINGS:
+        SETTINGS[name](model, inputs)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=1e-6, foreach=False)
-    fault = None if name in HEALTHY else Below(name)
+    fault = Below(name) if name in FAULTS else None
     with fault or torch.enable_grad(), divergraph.torch.recorded(folder, model=model):
         made = model.train()(**inputs)
         loss = made.loss if "loss" in made else made[0].float().pow(2).mean()
@@ -248,34 +309,16 @@ def step(folder: Path, kind: str, name: str, seed: int) -> None:
         raise ValueError(f"{kind} does not come by {name}, or it changes nothing")
 
 
-def jobs(wanted: list[str]) -> Iterator[tuple[str, str]]:
-    """Models and what is run of them."""
-    for kind in wanted or MODELS:
-        for name in (*HEALTHY, *FAULTS):
-            yield kind, name
-
-
 def main() -> None:
-    """Record all jobs, each in a process of its own after the slow imports."""
+    """Record all jobs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, default=3)
     parser.add_argument("models", nargs="*", default=[])
-    asked = parser.parse_intermixed_args()
-    for kind, name in jobs(asked.models):
-        folder = asked.folder / f"{kind}-{name.replace(' ', '-')}"
-        if folder.exists():
-            continue
-        child = os.fork()
-        if not child:
-            try:
-                step(folder, kind, name, asked.seed)
-            except BaseException as error:  # noqa: BLE001 - the child must not run on
-                print(f"{folder}: {error!r}"[:200])
-                os._exit(1)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        print(folder, "made" if status == 0 else "not made", flush=True)
+    options = parser.parse_intermixed_args()
+    names = (*HEALTHY, *FAULTS, *SETTINGS)
+    jobs = ((options.folder / kind, name) for kind in options.models or MODELS for name in names)
+    in_processes(lambda folder, kind, name: step(folder, kind, name, options.seed), jobs)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,11 @@ CAUSES = {
     "scale": "1.2", "negate": "-", "shift": "shifted by +1", "channel": "1.29", "nan": "NaN",
     "lost_channel": "all zero", "no_bias": "bias missing", "eps": "eps", "dim": "", "half": "",
 }  # fmt: skip
+SETTINGS = {
+    "detached": "takes no gradient", "frozen": "is frozen", "without_bias": "golden a tensor",
+    "without_mask": "golden", "untied": "share the weight", "kept_gradients": "set to zero",
+    "row_lost": "zeros", "epsilon": "0.1, golden",
+}  # fmt: skip
 _HEALTHY = (Verdict.CLEAN, Verdict.WITHIN_ROUNDING)
 """Of statistics a healthy job may be undecided, too."""
 
@@ -49,6 +54,8 @@ def expected(job: Path) -> tuple[str, str] | None:
     if len(parts) < 4:
         return None
     _, name, at, fault = parts
+    if name == "setting":
+        return "", SETTINGS[fault]
     if name == "weight":
         return "", "differs from golden's"
     return (

@@ -52,8 +52,6 @@ from importers.msprobe.calls import CallName
 from importers.msprobe.collectives import ranks_words
 from importers.msprobe.job_names import RANK, RANKS, rank_of_output, ranks_of, split_rank
 
-_FEW_GRADIENTS = 3
-"""Gradients of so many modules at least are one fault if nearly all are wrong."""
 _CALLED_OTHERWISE = (ARGUMENT, WEIGHT, GRADIENT, MISSING, EXTRA, MOVED, REDUCTION)
 """Causes that a call has whether it computes right or not, or can be seen to: a fill value that is
 not golden's infinity counts as a mask."""
@@ -85,7 +83,11 @@ def with_calls_judged(data: RunData, splits: Mapping[TensorRef, ErrorSplit]) -> 
     blamed -= _followers(data.device, blamed)
     untied = untied_weights(pairs)
     labels |= {op: GRADIENT for op in untied if op in blamed}
-    stops = [places[op] for op in blamed if labels.get(op) == GRADIENT]
+    stops = [
+        places[op]
+        for op in blamed
+        if labels.get(op) == GRADIENT or (op in guilty and pairs.lacks_way_back(op))
+    ]
     if stops:  # gradients that are not there are missing in all that reads them
         blamed = {
             op
@@ -99,9 +101,11 @@ def with_calls_judged(data: RunData, splits: Mapping[TensorRef, ErrorSplit]) -> 
         recorded = replace(recorded, findings=(*recorded.findings, *unsummed))
         blamed = {finding.op for finding in unsummed}
     ordered = sorted(blamed, key=places.__getitem__)
-    known = _causes(data, pairs, recorded, ordered)
-    said = _kept_gradients(ordered, pairs) | {op: untied[op] for op in ordered if op in untied}
-    causes = _with_ranks(data, known | {op: _gradients(op, said[op]) for op in said})
+    sentences = _kept_gradients(ordered, pairs, reran) | {
+        op: untied[op] for op in ordered if op in untied
+    }
+    gradients = {op: _of_gradients(op, sentence) for op, sentence in sentences.items()}
+    causes = _with_ranks(data, _causes(data, pairs, recorded, ordered) | gradients)
     alike = _alike(ordered, pairs, causes)
     causes = _with_number(alike, pairs, causes)
     found = _with_origins(data, pairs, recorded, alike, causes)
@@ -156,17 +160,20 @@ def _causes(
     return found
 
 
-def _gradients(op: str, sentence: str) -> Finding:
-    return Finding(FindingKind.CAUSE, GRADIENT, sentence, op, TensorIO.OUTPUT, 0, 0.9)
+def _of_gradients(op: str, sentence: str) -> Finding:
+    return Finding(FindingKind.CAUSE, GRADIENT, sentence, op, TensorIO.OUTPUT, 0, 1.0)
 
 
-def _kept_gradients(ordered: Sequence[str], pairs: CallPairs) -> dict[str, str]:
-    """The cause of gradients of parameters that are nearly all not what their calls give, where the
-    ways back are right: no module makes that, so they are one fault."""
-    sums = {op.id for op in pairs.device.ops if op.attrs.get("direction") == PARAMETERS_GRAD}
-    blamed = [op for op in ordered if op in sums]
-    is_back = any(pairs.ops[op].attrs.get("direction") == "backward" for op in ordered)
-    if len(blamed) < _FEW_GRADIENTS or 2 * len(blamed) <= len(sums) or is_back:
+def _kept_gradients(
+    ordered: Sequence[str], pairs: CallPairs, reran: Collection[str]
+) -> dict[str, str]:
+    """The cause of gradients of parameters that are, of those that were run again, mostly not what
+    their calls give, where the ways back are right: no module makes that, so it is one fault."""
+    directions = {op.id: op.attrs.get("direction") for op in pairs.device.ops}
+    blamed = [op for op in ordered if directions[op] == PARAMETERS_GRAD]
+    sums = {op for op in (*reran, *blamed) if directions[op] == PARAMETERS_GRAD}
+    is_back = any(directions[op] == "backward" for op in ordered)
+    if is_back or not blamed[1:] or 2 * len(blamed) <= len(sums):
         return {}
     sentence = (
         f"the gradients of {len(blamed)} of {counted(len(sums), 'module')} are not what their "

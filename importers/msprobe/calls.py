@@ -150,9 +150,10 @@ def call_of(full: str, entry: Any) -> Call:
     ]
     outputs = _tensors(entry.get("output"), f"{full}.output", attrs)
     parameters = _tensors(entry.get("parameters"), f"{full}.parameters", attrs)
-    taking = [each.name[len(full) + 1 :] for each in (*inputs, *outputs) if each.takes_gradient]
-    if name.way == "forward" and taking:
-        attrs[TAKES_GRADIENT] = tuple(taking[:MAX_ITEMS])
+    tensors = [tensor for tensor in (*inputs, *outputs) if tensor.takes_gradient]
+    if name.way == "forward" and tensors:
+        places = (tensor.name[len(full) + 1 :] for tensor in tensors[:MAX_ITEMS])
+        attrs[TAKES_GRADIENT] = tuple(places)
     for said in ("is_recompute", INFERRED):
         if isinstance(entry.get(said), bool):
             attrs[said] = entry[said]

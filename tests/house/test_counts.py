@@ -206,7 +206,10 @@ COUNTS = (
     # 85 for shapes in three files, shared weights, limits of types, memory that is written over:
     # of 18 models that nobody here wrote 10 had a healthy step that was diverged.
     # 63 for products of experts there and back, and writes in place, which are run again.
-    Count("code lines", code_lines, 151_654, 80_000),
+    # 250 for steps set up otherwise: detached results, frozen weights, lost biases and kept
+    # gradients had another call first, or an origin for each module, in all 12 steps of four
+    # published models; positions of another shape were within rounding.
+    Count("code lines", code_lines, 151_910, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
     # 20 for layouts of jobs, a rule a file.
     # 2 for what rules of causes share, and for losses in common: files that had two jobs.
@@ -238,7 +241,8 @@ COUNTS = (
     # 2 for messages that come late: what was sent, and the one nobody reads.
     # 1 for MindSpore's two forms of files, which are read apart again.
     # 2 for what is tried for an output of another shape, and what its values show.
-    Count("modules", lambda: len(modules()), 1_318, 700),
+    # 1 for gradients that stop.
+    Count("modules", lambda: len(modules()), 1_319, 700),
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 128, 70),
     Count("import lines in 100", import_share, 8.5, 5),
     Count("private functions with one use, in 100", one_caller_share, 57, 45),
@@ -266,7 +270,8 @@ COUNTS = (
     # 48 for products held before their bias (14 of 127 GPU runs were called sums in 16 bits), what
     # NaN makes of a shared scale, and channels that depart from what all others repeat.
     # 47 for the files that shapes.py had been, and for what float16 cannot tell from zero.
-    Count("code lines of root cause", lambda: code_lines("rootcause"), 20_335, 8_500),
+    # 45 for steps set up otherwise: what follows from a gradient that stops.
+    Count("code lines of root cause", lambda: code_lines("rootcause"), 20_380, 8_500),
     Count("folders of one or two modules", small_folders, 6, 8),
     Count("class names used twice", repeated_class_names, 2, 0),
     Count("functions over 60 lines", long_functions, 8, 8),

@@ -54,13 +54,16 @@ def arguments_remark(data: RunData) -> Iterator[str]:
     calls: dict[tuple[str, str], list[str]] = {}
     for link in data.links:
         op, twin = ops.get(link.device), originals.get(link.original)
-        if op is not None and twin is not None and (said := unlike_arguments(op, twin)):
-            calls.setdefault((op.type, said), []).append(op.name)
+        if op is None or twin is None or op.attrs.get("kind") in ("Module", "Cell"):
+            continue  # what a module does otherwise the calls inside show
+        if difference := unlike_arguments(op, twin):
+            calls.setdefault((op.type, difference), []).append(op.name)
     sentences = [finding.sentence for finding in data.findings]
-    for (_, said), names in calls.items():
-        if not any(said in sentence for sentence in sentences):
+    for (_, difference), names in calls.items():
+        if not any(difference in sentence for sentence in sentences):
             more = f", and at {counted(len(names) - 1, 'more call')}" if names[1:] else ""
-            yield f"another argument, which makes no error of its own: {said}, of {names[0]}{more}"
+            where = f"{names[0]}{more}"
+            yield f"another argument, which makes no error of its own: {difference}, of {where}"
 
 
 def _arguments(op: Op) -> dict[str, AttrValue]:

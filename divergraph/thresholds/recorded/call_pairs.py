@@ -116,9 +116,13 @@ class CallPairs:
             and op.attrs.get("is_recompute") is not True
         ]
 
+    def lacks_way_back(self, op: str) -> bool:
+        """Whether golden has the way back of call *op*, and the device does not."""
+        twin = self.twin(op)
+        return twin is not None and CallName.of(twin.name).backward in self._missing_names
+
     @cached_property
-    def missing_names(self) -> frozenset[str]:
-        """The names of the golden calls without a device call."""
+    def _missing_names(self) -> frozenset[str]:
         return frozenset(op.name for op in self.missing)
 
     @cached_property

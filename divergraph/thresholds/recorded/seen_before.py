@@ -17,9 +17,9 @@ WHOLE = frozenset({DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT
 @dataclass
 class SeenBefore:
     """Of the calls so far: whether one was over a limit, those that chose otherwise (made other
-    whole numbers), the ranks with anything wrong, those that were fed right data, and the largest
-    error. ``is_first`` until a call had outputs that were compared, ``is_forward`` until the first
-    way back."""
+    whole numbers), the ranks with anything wrong, those that were fed right data, the largest error
+    and the largest mean of elements' relative errors. ``is_first`` until a call had outputs that
+    were compared, ``is_forward`` until the first way back."""
 
     errors: CallErrors
     is_over: bool = False
@@ -27,6 +27,7 @@ class SeenBefore:
     ranks_off: set[AttrValue | None] = field(default_factory=set)
     fed_right: set[AttrValue | None] = field(default_factory=set)
     largest: Error = NONE
+    elements: float = 0.0
     is_first: bool = True
     is_forward: bool = True
 
@@ -47,5 +48,7 @@ class SeenBefore:
             if item.over or item.misshapen or item in chosen
         )
         self.largest = most((self.largest, self.errors.largest(outputs)))
+        means = [item.metrics.mean_relative_error for item in outputs if item.metrics]
+        self.elements = max(self.elements, *(mean for mean in means if mean == mean), 0.0)
         self.is_first = self.is_first and not outputs
         self.is_forward = self.is_forward and op.attrs.get("direction") in (None, "forward")

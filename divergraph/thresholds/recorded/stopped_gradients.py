@@ -8,7 +8,7 @@ from divergraph.thresholds.recorded.call_pairs import CallPairs
 from divergraph.thresholds.recorded.cause_labels import GRADIENT
 from graphstore.model import Op
 from importers.dumps.msprobe.entries import PARAMETERS_GRAD
-from importers.msprobe.calls import TAKES_GRADIENT, CallName
+from importers.msprobe.calls import TAKES_GRADIENT
 from importers.msprobe.graph import ARGUMENTS
 from importers.msprobe.job_names import RANK
 
@@ -28,7 +28,7 @@ def stopped_gradient(pairs: CallPairs, op: Op) -> tuple[str, str]:
     lost = set(_listed(twin, TAKES_GRADIENT)) - set(_listed(op, TAKES_GRADIENT))
     places = _listed(op, ARGUMENTS)
     is_fed_without = False
-    for place in sorted(each for each in lost if each.startswith(_INPUT)):
+    for place in sorted(place for place in lost if place.startswith(_INPUT)):
         argument = place.removeprefix(_INPUT)
         if argument not in places:
             return GRADIENT, unlike_arguments(op, twin)
@@ -38,9 +38,8 @@ def stopped_gradient(pairs: CallPairs, op: Op) -> tuple[str, str]:
             weight = name.partition(".parameters.")[2]
             return GRADIENT, f"its {weight} takes no gradient (is frozen), and golden's does"
         is_fed_without = True
-    is_way_back_lost = CallName.of(twin.name).backward in pairs.missing_names
-    is_result_lost = any(each.startswith(_OUTPUT) for each in lost)
-    if is_fed_without or not is_result_lost or not is_way_back_lost:
+    is_result_lost = any(place.startswith(_OUTPUT) for place in lost)
+    if is_fed_without or not is_result_lost or not pairs.lacks_way_back(op.id):
         return "", ""
     return GRADIENT, (
         "its result takes no gradient, and golden's does: it was detached, or computed where no "
