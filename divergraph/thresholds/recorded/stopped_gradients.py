@@ -25,7 +25,10 @@ def stopped_gradient(pairs: CallPairs, op: Op) -> tuple[str, str]:
     twin = pairs.twin(op.id)
     if twin is None or op.attrs.get("direction") != "forward" or not pairs.says_gradients:
         return "", ""
-    lost = set(_listed(twin, TAKES_GRADIENT)) - set(_listed(op, TAKES_GRADIENT))
+    theirs, ours = (set(_listed(call, TAKES_GRADIENT)) for call in (twin, op))
+    if len(ours) >= len(theirs):
+        return "", ""  # none is lost, though a keyword may stand for a place
+    lost = theirs - ours
     places = _listed(op, ARGUMENTS)
     is_fed_without = False
     for place in sorted(place for place in lost if place.startswith(_INPUT)):
