@@ -122,7 +122,8 @@ async def test_what_fits_together_is_compared_and_opened(open_app, tmp_path):
         with paused(tmp_path, "comparing tensors"):
             await until_stage(b, "comparing tensors")
             assert isinstance(b.app.screen, JobsScreen)
-            assert "compare" in text_of(b.app).split("\n")[0], "the title line tells of it"
+            # The title line tells of it, at its next turn.
+            await until(b, lambda: "compare" in text_of(b.app).split("\n")[0])
         await until_ended(b)
         assert "compare: diverged" in said(b.app)
         assert "diverged" in text_of(b.app)
