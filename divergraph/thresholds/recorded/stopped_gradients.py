@@ -3,6 +3,7 @@ weights that modules share on golden alone."""
 
 from __future__ import annotations
 
+from divergraph.execute.translate.torch.received import texts
 from divergraph.thresholds.recorded.arguments import unlike_arguments
 from divergraph.thresholds.recorded.call_pairs import CallPairs
 from divergraph.thresholds.recorded.cause_labels import GRADIENT
@@ -25,11 +26,11 @@ def stopped_gradient(pairs: CallPairs, op: Op) -> tuple[str, str]:
     twin = pairs.twin(op.id)
     if twin is None or op.attrs.get("direction") != "forward" or not pairs.says_gradients:
         return "", ""
-    theirs, ours = (set(_listed(call, TAKES_GRADIENT)) for call in (twin, op))
+    theirs, ours = (set(texts(call.attrs.get(TAKES_GRADIENT))) for call in (twin, op))
     if len(ours) >= len(theirs):
         return "", ""  # none is lost, though a keyword may stand for a place
     lost = theirs - ours
-    places = _listed(op, ARGUMENTS)
+    places = texts(op.attrs.get(ARGUMENTS))
     is_fed_without = False
     for place in sorted(place for place in lost if place.startswith(_INPUT)):
         argument = place.removeprefix(_INPUT)
@@ -68,8 +69,3 @@ def untied_weights(pairs: CallPairs) -> dict[str, str]:
         if len(set(modules.values())) > 1
         for op in modules
     }
-
-
-def _listed(op: Op, attr: str) -> list[str]:
-    values = op.attrs.get(attr, ())
-    return [str(value) for value in values] if isinstance(values, tuple) else []
