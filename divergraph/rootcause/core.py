@@ -19,13 +19,15 @@ Which of the guilty ops are origins is decided for the run as a whole (``run``, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from divergraph.execute.contract import Array, Executor
 from divergraph.jobs.progress import NO_PROGRESS, Progress
+from divergraph.rootcause.arithmetic.families import Family
+from divergraph.rootcause.arithmetic.family_groups import family_of_group
 from divergraph.rootcause.consequences import with_consequences
 from divergraph.rootcause.devices.deciding import Deciding, coarsest
 from divergraph.rootcause.devices.dynamic_choice import with_dynamic_scales
@@ -56,11 +58,7 @@ from divergraph.rootcause.run_inputs import RunInputs, Splits
 from divergraph.rootcause.tolerances.contract import OpContext
 from divergraph.rootcause.tolerances.masks import without
 from divergraph.rootcause.tolerances.noise_floor import Emulation
-from divergraph.rootcause.tolerances.standing_out import (
-    products_of,
-    standing_out,
-    unlike_their_family,
-)
+from divergraph.rootcause.tolerances.standing_out import standing_out, unlike_their_family
 from divergraph.rootcause.undumped_inputs.search import Culprit, FedOtherwise, fed_otherwise
 from divergraph.rootcause.values import is_numeric, relative, same_shape
 from divergraph.text.words import first_names
@@ -215,8 +213,6 @@ class _Judging:
     reckonings: dict[TensorRef, Reckoning] = field(default_factory=dict)
     worst: dict[tuple[str, bool, bool], dict[TensorRef, float]] = field(default_factory=dict)
     """By kind of error, then by output, the suspicion of the worst part of what was computed."""
-    products: dict[TensorRef, Hashable] = field(default_factory=dict)
-    """By output, what its products err like; None where it has none."""
     stand_out: dict[TensorRef, float] = field(default_factory=dict)
     """The suspicion of outputs that stand out among all of the run."""
 
@@ -224,12 +220,23 @@ class _Judging:
         """The groups whose outputs stand out, to be judged again as such."""
         golden = self.run.golden
         types = {group.output: golden.ops[group.golden.op].type for group in groups}
+        families = {group.output: self._products_of(group) for group in groups}
         options = self.run.options
         for (_, is_quantised, _), suspicions in self.worst.items():
             self.stand_out |= standing_out(suspicions, options, types.__getitem__)
             if not is_quantised:  # what integers lose depends on their values
-                self.stand_out |= unlike_their_family(suspicions, options, self.products.get)
+                self.stand_out |= unlike_their_family(suspicions, options, families.__getitem__)
         return [group for group in groups if group.output in self.stand_out]
+
+    def _products_of(self, group: Group) -> object:
+        """What the products of *group* err like, None if it has none: those of one family, each way
+        of a recorded call by itself. A way back of convolutions errs like no other: it adds up over
+        channels, places or samples, by the kernel that is fastest for so many. PyTorch rounds each
+        term to bfloat16 where these are few, as those of one channel or of a small image are."""
+        family = family_of_group(group, self.run.golden)
+        direction = self.run.golden.ops[group.golden.op].attrs.get("direction", "forward")
+        convolves = family in (Family.CONVOLUTION, Family.GROUPED, Family.TRANSPOSED)
+        return None if convolves and direction != "forward" else family and (family, direction)
 
     def split_all(self, chunk: Sequence[Group]) -> dict[TensorRef, ErrorSplit]:
         """The splits of a chunk, which is halved as long as memory runs out."""
@@ -333,7 +340,6 @@ class _Judging:
         judgement = expect(context, reference, fitting, emulation)
         worst = self.worst.setdefault(_kind(context), {})
         worst[group.output] = min(judgement.worst, judgement.estimate.bound)
-        self.products[group.output] = products_of(context)
         golden_like = without(judgement.estimate.masked, golden_like).reshape(reference.shape)
         handed_on = golden_like
         if exact is not None and exact is not reference:
@@ -452,7 +458,6 @@ class _Unlike:
             nonfinite={},
             reckonings={},
             worst={},
-            products={},
         )
         for chunk in run.runs.chunks(groups):
             judging.splits.update(judging.split_all(chunk))

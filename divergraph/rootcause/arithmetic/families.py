@@ -75,17 +75,6 @@ def family_of(op: Op, graph: OpGraph | None = None) -> Family | None:
     return Family.GROUPED if grouped else Family.CONVOLUTION
 
 
-def is_grouped(op: Op, given: Mapping[str, Array]) -> bool:
-    """Whether *op* convolves the channels *given* to it in groups. A recorded module says so by its
-    weight alone, which has those of one group."""
-    family = family_of(op)
-    if family is not Family.CONVOLUTION or "data_format" in op.attrs:
-        return family is Family.GROUPED
-    values = [given.get(ref.tensor) for ref in op.inputs[:2] if ref is not None]
-    channels = {value.shape[1] for value in values if value is not None and value.ndim > 1}
-    return len(channels) > 1
-
-
 def is_one_product(op: Op) -> bool:
     """Whether *op* multiplies once by a weight; recurrent layers also do with their own state."""
     return family_of(op) in _ONE_PRODUCT

@@ -14,13 +14,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
 from divergraph.rootcause import calibration
-from divergraph.rootcause.arithmetic.families import Family, is_grouped
-from divergraph.rootcause.arithmetic.family_groups import family_of_group
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.tolerances.contract import (
     Action,
@@ -67,26 +65,14 @@ def limit_of_alike(suspicions: Iterable[float]) -> float:
         return max(float(np.exp(reached)), calibration.healthy_limit())
 
 
-def products_of(context: OpContext) -> Hashable:
-    """What the products of an op err like, None if it has none: those of one family, each way of a
-    recorded call by itself. Convolutions sum up the gradients of weights over all places, in ways
-    of their own. Those in groups add so few terms that each errs by another share."""
-    golden, group = context.golden, context.group
-    family = family_of_group(group, golden)
-    ops = (golden.ops[op_id] for op_id in group.ops if op_id in golden.ops)
-    if family in (None, Family.GROUPED) or any(is_grouped(op, context.given) for op in ops):
-        return None
-    return family, golden.ops[group.golden.op].attrs.get("direction")
-
-
 def unlike_their_family(
     worst: Mapping[TensorRef, float],
     options: RootCauseOptions,
-    family_of: Callable[[TensorRef], Hashable],
+    family_of: Callable[[TensorRef], object],
 ) -> dict[TensorRef, float]:
     """The products that err more than all others of their family, and are not guilty by themselves,
     with the suspicion they get for it; of those in no family *family_of* gives None."""
-    families: dict[Hashable, dict[TensorRef, float]] = {}
+    families: dict[object, dict[TensorRef, float]] = {}
     for output, own in worst.items():
         if (family := family_of(output)) is not None:
             families.setdefault(family, {})[output] = own
