@@ -24,6 +24,11 @@ ALONE = "recorded calls"
 GIVES = "gives"
 """The attribute with the places of a call's outputs in what it returned: where some are None, as
 among gradients, these are not the numbers of the outputs."""
+CALLS = "calls"
+"""The attribute of a module that hands all it takes to one function: the type of that call. The
+arguments it does so with, an epsilon or a stride, no file says of the module itself."""
+TAKEN = "input."
+"""What begins the attributes with the arguments of a call that are no tensors."""
 _ROUNDED = frozenset({DType.FLOAT16, DType.BFLOAT16})
 _Places: TypeAlias = dict[str, tuple[TensorKey, DType | None]]
 _Types: TypeAlias = Callable[[InputRef], DType | None]
@@ -52,6 +57,7 @@ def calls_alone(graph: ModelGraph) -> CallsAlone:
     their values are read as and computed in.
     """
     named = {op.name: op for op in graph.ops}
+    arguments = _arguments(graph, named)
     declared = {tensor.name: tensor.dtype for tensor in graph.inputs}
     declared.update((each.tensor.name, each.tensor.dtype) for each in graph.constants)
     made = {
@@ -74,11 +80,38 @@ def calls_alone(graph: ModelGraph) -> CallsAlone:
         for place, (key, dtype) in places.items():
             sources[names[place]] = key
             inputs.append(as_read(Tensor(names[place], dtype)))
-        ops.append(_alone(op, before, tuple(places), tuple(names.values())))
+        there = before[0] if before else op
+        own = {} if there is None else arguments.get(there.name, {})
+        ops.append(_alone(op, before, tuple(places), tuple(names.values()), own))
     alone = replace(
         graph, format=ALONE, ops=tuple(ops), inputs=tuple(inputs), subgraphs=(), constants=()
     )
     return CallsAlone(alone, sources)
+
+
+def _arguments(graph: ModelGraph, named: Mapping[str, Op]) -> dict[str, dict[str, AttrValue]]:
+    """By the name of a module that is one call of a function, what that is called with."""
+    inside: dict[str, list[Op]] = {}
+    for op in graph.ops:
+        if isinstance(module := op.attrs.get("inside"), str):
+            inside.setdefault(module, []).append(op)
+    return {
+        name: {
+            CALLS: calls[0].type,
+            **{key: value for key, value in calls[0].attrs.items() if key.startswith(TAKEN)},
+        }
+        for name, calls in inside.items()
+        if len(calls) == 1 and name in named and _is_one_call(named[name], calls[0])
+    }
+
+
+def _is_one_call(module: Op, call: Op) -> bool:
+    """Whether *module* gives what the *call* inside makes of its first argument and parameters."""
+    made = {ref.producer for ref in module.inputs if ref is not None}
+    parameters = {ref.tensor for ref in module.inputs if ref is not None}
+    return not made.isdisjoint(call.makes) and all(
+        ref is None or ref.tensor in parameters for ref in call.inputs[1:]
+    )
 
 
 def runnable(graph: ModelGraph) -> ModelGraph:
@@ -86,8 +119,14 @@ def runnable(graph: ModelGraph) -> ModelGraph:
     return calls_alone(graph).graph if graph.has_guessed_edges else graph
 
 
-def _alone(op: Op, before: list[Op | None], places: tuple[str, ...], names: tuple[str, ...]) -> Op:
-    attrs: dict[str, AttrValue] = {}
+def _alone(
+    op: Op,
+    before: list[Op | None],
+    places: tuple[str, ...],
+    names: tuple[str, ...],
+    arguments: Mapping[str, AttrValue],
+) -> Op:
+    attrs = dict(arguments)
     for each in (*before, op):
         attrs.update({} if each is None else each.attrs)
     attrs[ARGUMENTS] = places

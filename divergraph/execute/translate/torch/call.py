@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -17,7 +18,14 @@ from divergraph.execute.translate.piece import (
     Piece,
     ReadArgument,
 )
-from divergraph.execute.translate.torch.alone import GIVES, GRADIENT, MADE, PARAMETER
+from divergraph.execute.translate.torch.alone import (
+    CALLS,
+    GIVES,
+    GRADIENT,
+    MADE,
+    PARAMETER,
+    TAKEN,
+)
 from graphstore.model import AttrValue
 from importers.msprobe.calls import BY_ARGUMENT
 from importers.msprobe.graph import ARGUMENTS
@@ -29,9 +37,6 @@ DOCS = "PyTorch documentation, {}"
 BACK, OF_PARAMETERS = ".backward", ".parameters_grad"
 """What ends the type of a call's way back, and of the gradients of a module's parameters."""
 
-TAKEN = "input."
-"""What begins the attributes with the arguments of a call that are no tensors."""
-
 TorchRow: TypeAlias = "Callable[[TorchCall], Outputs]"
 
 
@@ -40,10 +45,24 @@ def row(*types: str, source: str) -> Callable[[TorchRow], TorchRow]:
     page of the documentation that defines them."""
 
     def put(made: TorchRow) -> TorchRow:
-        ROWS.row(*types, source=DOCS.format(source))(lambda piece: made(TorchCall(piece)))
+        ROWS.row(*types, source=DOCS.format(source))(partial(_translated, made))
         return made
 
     return put
+
+
+def _translated(made: TorchRow, piece: Piece) -> Outputs:
+    """What the row *made* for the op of *piece* gives; of a module that is one call of a function
+    the row of that, which asks for all arguments."""
+    call, own = TorchCall(piece), piece.op
+    function = str(own.attrs.get(CALLS, own.type))
+    if function == own.type or call.type != own.type or function not in ROWS:
+        return made(call)
+    piece.op = replace(own, type=function)
+    try:
+        return ROWS.entries[piece.op.type].row(piece)
+    finally:
+        piece.op = own
 
 
 def formulas(by_types: Mapping[str, Formula], source: str) -> None:
@@ -351,8 +370,8 @@ class TorchCall:
         return tuple(map(str, result)) if isinstance(result, tuple) else ()
 
     def _port(self, at: int | str, keyword: str) -> int | None:
-        result = self._ports.get(str(at))
-        return self._ports.get(keyword) if result is None and keyword else result
+        places = (str(at), keyword, f"{PARAMETER}{keyword}") if keyword else (str(at),)
+        return next((self._ports[each] for each in places if each in self._ports), None)
 
     def _needed(self, at: int | str, keyword: str) -> int:
         result = self._port(at, keyword)

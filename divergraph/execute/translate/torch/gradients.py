@@ -69,6 +69,16 @@ def _grouped_back(call: TorchCall) -> Outputs:
     )
 
 
+@row("embedding.backward", "Embedding.parameters_grad", source=_SOURCE)
+def _embedding_back(call: TorchCall) -> Outputs:
+    gradients, padding = back_by_its_row(call), call.argument(2, "padding_idx")
+    if not isinstance(padding, int) or padding < 0:  # ATen's -1 is none
+        return gradients
+    learns = np.ones((call.shape(1, "weight")[0], 1))
+    learns[padding] = 0.0  # what stands for nothing is not learnt
+    return [each and each * call.constant(learns) for each in gradients]
+
+
 @row(*_back("repeat_interleave"), source=_SOURCE)
 def _repeat_interleave_back(call: TorchCall) -> Outputs:
     count, axis, shape = call.integer(1, "repeats"), call.axis(2, "dim"), call.shape()

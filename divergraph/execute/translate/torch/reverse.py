@@ -40,7 +40,7 @@ class Reverse:
             if known is not None
         }
         self._known |= {n: KnownTensor.of(value) for n, value in self.piece.constants.items()}
-        self._known |= made_by(self.piece, made)
+        self._known |= made_by(self.piece, made) if made else {}
 
     def gradients(self, incoming: Mapping[str, Expr], wanted: Sequence[str]) -> dict[str, Expr]:
         """The gradients by each of *wanted* that has one, of those by what the call made.
