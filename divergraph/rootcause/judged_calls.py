@@ -67,7 +67,7 @@ def with_calls_judged(data: RunData, splits: Mapping[TensorRef, ErrorSplit]) -> 
     if not is_recorded(data):
         return data
     pairs = CallPairs(data.device, data.golden, data.links, data.comparisons)
-    guilty = {origin.op for origin in data.origins}
+    guilty = {_called(origin.op, pairs) for origin in data.origins}
     reran = {ref.op for ref, split in splits.items() if not split.failure}
     doubted = {ref.op for ref, split in splits.items() if split.guilt is not Guilt.NONE}
     recorded = calls_by_limits(pairs, right=reran - doubted).recorded
@@ -149,15 +149,21 @@ def _causes(
         if known is None or known.label == UNCLASSIFIED or finding.label == WEIGHT:
             found[finding.op] = finding
     for op in ordered:
-        # The arguments of a way back are those of its way there.
-        for call in (op, *pairs.before(pairs.ops[op])):
-            twin = pairs.twin(call)
-            said = "" if twin is None else unlike_arguments(pairs.ops[call], twin)
-            if said:
-                said += "" if call == op else f", in {pairs.ops[call].name}"
-                found[op] = Finding(FindingKind.CAUSE, ARGUMENT, said, op, TensorIO.OUTPUT, 0, 1.0)
-                break
+        if said := _unlike_arguments(op, pairs):
+            found[op] = Finding(FindingKind.CAUSE, ARGUMENT, said, op, TensorIO.OUTPUT, 0, 1.0)
     return found
+
+
+def _unlike_arguments(op: str, pairs: CallPairs) -> str:
+    twin = pairs.twin(op)
+    return "" if twin is None else unlike_arguments(pairs.ops[op], twin)
+
+
+def _called(op: str, pairs: CallPairs) -> str:
+    """The call that *op* is the way back of, if that has other arguments, which are those of both;
+    else *op*."""
+    before = (call for call in pairs.before(pairs.ops[op]) if _unlike_arguments(call, pairs))
+    return next(before, op)
 
 
 def _of_gradients(op: str, sentence: str) -> Finding:
