@@ -34,7 +34,6 @@ from graphstore.model import (
     ErrorSplit,
     ModelGraph,
     Op,
-    Origin,
     TensorIO,
     TensorRef,
     Verdict,
@@ -86,7 +85,7 @@ def with_fair_root_cause(
     if _has_eight_bits(data.device):
         return data
     integers = _quantising(data.golden)
-    freed = {origin.op for origin in data.origins if not integers.isdisjoint(_group(origin, data))}
+    freed = {op for op, group in _groups(data).items() if not integers.isdisjoint(group)}
     if freed or _is_quantised(data.golden, integers):
         data = with_doubt(data, _sentence("int8", finer))
     return not_accused(data, freed)
@@ -198,13 +197,14 @@ def _precision(ref: DumpTensorRef) -> Precision | None:
     return precision_of(value, ref.dtype) if isinstance(value, np.ndarray) else None
 
 
-def _group(origin: Origin, data: RunData) -> set[str]:
-    """The golden ops that *origin* was held against."""
-    ops = {ref.op for ref in origin.golden}
+def _groups(data: RunData) -> dict[str, set[str]]:
+    """By origin, the golden ops that it was held against."""
+    groups = {origin.op: {ref.op for ref in origin.golden} for origin in data.origins}
+    outputs = {origin.op: origin.output for origin in data.origins}
     for item in data.comparisons:
-        if (item.op, item.io, item.port) == (origin.op, TensorIO.OUTPUT, origin.output):
-            ops.update(() if item.split is None else item.split.group)
-    return ops
+        if item.io is TensorIO.OUTPUT and item.port == outputs.get(item.op) and item.split:
+            groups[item.op].update(item.split.group)
+    return groups
 
 
 def _quantising(graph: ModelGraph) -> frozenset[str]:
