@@ -9,20 +9,27 @@ from collections.abc import Iterable
 _SEPARATOR = re.compile(r"([/.])")
 _LAST, _OTHER = 8, 4
 """Letters that stay of a name's last part, and of the others."""
+_WAY = 2
+"""The last parts of a recorded module, as in ``.forward.0``, which tell least."""
 _COMMON = 0.25
 """A part that more of the names have tells none of them apart."""
 
 
 class ShortNames:
     """Shortens names of a list: first go parts that many of its *names* have, then the ends of
-    others, as in ``…/fc4/B…rad/…/control_dependency``, so that what tells names apart stays."""
+    others, as in ``…/fc4/B…rad/…/control_dependency``, so that what tells names apart stays. A call
+    that no other is called like stands for itself: there, the modules around it go before its own
+    parts, as in
+    ``….output.LayerNorm.…/Functional.layer_norm.1.forward``."""
 
     def __init__(self, names: Iterable[str]) -> None:
+        names = list(names)
         listed = [{*_SEPARATOR.split(name)[::2]} for name in names]
         counts = Counter(part for parts in listed for part in parts)
         self._common = {
             part: count for part, count in counts.items() if count > max(1, _COMMON * len(listed))
         }
+        self._calls = Counter(map(_call, dict.fromkeys(names)))
 
     def short(self, name: str, width: int, ellipsis: str = "…") -> str:
         """*name* in at most *width* letters."""
@@ -30,12 +37,16 @@ class ShortNames:
             return name
         pieces = _SEPARATOR.split(name)
         parts, separators = pieces[::2], pieces[1::2]
-        before = range(len(parts) - 1)
+        call = _call(name)
+        own = len(_SEPARATOR.split(call)[::2]) if self._calls[call] == 1 else 0
+        around = range(len(parts) - own) if own > 1 else range(0)
+        before = range(around.stop, len(parts) - 1)
         common = [at for at in before if parts[at] in self._common]
         common.sort(key=lambda at: -self._common[parts[at]])
         others = sorted((at for at in before if at not in common), key=lambda at: -len(parts[at]))
         shown: list[str | None] = [*parts]
         steps = [
+            *((at, 0) for at in (*around[-_WAY:], *around[:-_WAY])),
             *((at, 0) for at in common),
             *((at, _OTHER) for at in others),
             (len(parts) - 1, _LAST),
@@ -47,9 +58,14 @@ class ShortNames:
                 break
             if least:
                 shown[at] = cut_in_middle(parts[at], max(least, len(parts[at]) - over), ellipsis)
-            elif len(parts[at]) > len(ellipsis):
+            elif len(parts[at]) > len(ellipsis) or at in around:
                 shown[at] = None
         return cut_in_middle(_joined(shown, separators, ellipsis), width, ellipsis)
+
+
+def _call(name: str) -> str:
+    """What stands behind the last slash."""
+    return name.rpartition("/")[2]
 
 
 def _joined(parts: list[str | None], separators: list[str], ellipsis: str) -> str:

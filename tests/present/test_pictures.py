@@ -148,6 +148,15 @@ def test_names_of_a_list_stay_apart_when_they_are_short(demo_store: Path) -> Non
     assert short_names.short(name, 36) == "…/fc4/B…rad/tuple/control_dependency"
 
 
+def test_a_call_loses_the_modules_around_it_before_its_own_name():
+    layers = [f"Module.encoder.layer.{at}.output.LayerNorm.forward.0" for at in range(4)]
+    names = [*layers, *(f"{each}/Functional.norm.{at}.forward" for at, each in enumerate(layers))]
+    short_names = ShortNames(names)
+    assert short_names.short(names[5], 48) == "….1.output.LayerNorm.…/Functional.norm.1.forward"
+    assert short_names.short(names[5], 30) == "…/Functional.norm.1.forward"
+    assert len({short_names.short(name, 30) for name in names}) == len(names)
+
+
 def test_a_tensor_shows_itself_in_a_notebook(lenet_run: dg.Run) -> None:
     tensor = lenet_run.tensor("LeNet/conv2/Conv2DRelu")
     assert tensor._repr_svg_() == lenet_run.plot_tensor("LeNet/conv2/Conv2DRelu").svg
