@@ -98,6 +98,8 @@ def settings(tmp_path_factory) -> Path:
     ("setting", "first", "cause"),
     [
         ("detached", "mixed.1.Linear.forward.0", "its result takes no gradient, and golden's does"),
+        ("behind", "linear.3.forward", "takes no gradient here, and golden's does"),
+        ("short", "linear.1.forward", "the last 2 of 8 products of each sum left out"),
         ("frozen", "linear.1.forward", "its weight takes no gradient (is frozen)"),
         ("untied", "head.Linear.parameters_grad.0", "golden's modules share the weight"),
         ("kept", "parameters_grad.0", "those of before were not set to zero"),

@@ -7,7 +7,7 @@ from divergraph.execute.translate.torch.received import texts
 from divergraph.thresholds.recorded.arguments import unlike_arguments
 from divergraph.thresholds.recorded.call_pairs import CallPairs
 from divergraph.thresholds.recorded.cause_labels import GRADIENT
-from graphstore.model import Op
+from graphstore.model import InputRef, Op
 from importers.dumps.msprobe.entries import PARAMETERS_GRAD
 from importers.msprobe.calls import TAKES_GRADIENT
 from importers.msprobe.graph import ARGUMENTS
@@ -41,6 +41,11 @@ def stopped_gradient(pairs: CallPairs, op: Op) -> tuple[str, str]:
         if name in pairs.weights:
             weight = name.partition(".parameters.")[2]
             return GRADIENT, f"its {weight} takes no gradient (is frozen), and golden's does"
+        if ref is not None and (maker := _detached(pairs, op, ref)):
+            return GRADIENT, (
+                f"what {maker} gives takes no gradient here, and golden's does: it was detached "
+                "between"
+            )
         is_fed_without = True
     is_result_lost = any(place.startswith(_OUTPUT) for place in lost)
     if is_fed_without or not is_result_lost or not pairs.lacks_way_back(op.id):
@@ -49,6 +54,23 @@ def stopped_gradient(pairs: CallPairs, op: Op) -> tuple[str, str]:
         "its result takes no gradient, and golden's does: it was detached, or computed where no "
         "gradients are recorded"
     )
+
+
+def _detached(pairs: CallPairs, op: Op, read: InputRef) -> str:
+    """The name of the call that made what *op* has *read*, if that takes a gradient by itself, and
+    none came back to the call; else "". Calls between that golden does not have, as ``detach`` is
+    one, are gone through, but in another module: its result takes none."""
+    made, around = read.producer, set(pairs.around(op.id))
+    while made is not None and made.op not in pairs.twins:
+        if not around.issuperset(pairs.around(made.op)):
+            return ""
+        refs = pairs.ops[made.op].inputs[:1]
+        made = refs[0].producer if refs and refs[0] is not None else None
+    if made is None or not pairs.lacks_way_back(made.op):
+        return ""
+    maker = pairs.ops[made.op]
+    takes = texts(maker.attrs.get(TAKES_GRADIENT))
+    return maker.name if f"{_OUTPUT}.{made.port}" in takes else ""
 
 
 def untied_weights(pairs: CallPairs) -> dict[str, str]:

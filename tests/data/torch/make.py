@@ -1,7 +1,7 @@
 """Make the recorded steps beside this file: ``python make.py``, with PyTorch installed.
 
 ``settings.tar.xz`` has steps of a small language model that is set up or called otherwise than
-golden's; every call of it is right.
+golden's, with every call right, and one (``short``) of which a call is wrong.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ from __future__ import annotations
 import shutil
 import tarfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from divergraph.torch import recorded
 
@@ -80,14 +83,36 @@ def _scales(model: Words, _: dict[str, torch.Tensor]) -> None:
     model.scales.mul_(torch.linspace(1, 0.8, 8))
 
 
+def _behind(model: Words, _: dict[str, torch.Tensor]) -> None:
+    model.head.register_forward_pre_hook(lambda _, given: (given[0].detach(),))
+
+
 def _decay(_: Words, given: dict[str, torch.Tensor]) -> None:
     given["decay"] = torch.tensor(0.1)
 
 
 SETTINGS: dict[str, Callable[[Words, dict[str, torch.Tensor]], None]] = {
     each.__name__.strip("_"): each
-    for each in (_detached, _frozen, _untied, _kept, _labels, _places, _scales, _decay)
+    for each in (
+        *(_detached, _behind, _frozen, _untied, _kept, _labels, _places, _scales),
+        _decay,
+    )
 }
+
+
+class Short(TorchFunctionMode):
+    """The second linear layer leaves out the last two products of each sum. Entered before the
+    recorder, it is not seen by that."""
+
+    calls = 0
+
+    def __torch_function__(self, function: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """What the call gives."""
+        if function is nn.functional.linear:
+            self.calls += 1
+            if self.calls == 2:
+                args = (args[0] * (torch.arange(8) < 6), *args[1:])
+        return function(*args, **(kwargs or {}))
 
 
 def set_otherwise(folder: Path, dtype: torch.dtype, setting: str = "") -> None:
@@ -95,10 +120,10 @@ def set_otherwise(folder: Path, dtype: torch.dtype, setting: str = "") -> None:
     torch.manual_seed(2)
     model = Words().to(dtype)
     given = {"x": torch.randint(12, (2, 5)), "labels": torch.randint(12, (2, 5))}
-    if setting:
+    if setting in SETTINGS:
         SETTINGS[setting](model, given)
     decay = 1 - 1e-3 * float(given.pop("decay", torch.tensor(0.01)))
-    with recorded(folder, model=model):
+    with Short() if setting == "short" else nullcontext(), recorded(folder, model=model):
         model(**given).backward()
         with torch.no_grad():
             for weight in model.parameters():
@@ -113,6 +138,6 @@ if __name__ == "__main__":
     with TemporaryDirectory() as made, tarfile.open(here / "settings.tar.xz", "w:xz") as packed:
         set_otherwise(Path(made, "golden"), torch.float32)
         set_otherwise(Path(made, "right"), torch.bfloat16)
-        for each in SETTINGS:
+        for each in (*SETTINGS, "short"):
             set_otherwise(Path(made, each), torch.bfloat16, each)
         packed.add(made, "settings")

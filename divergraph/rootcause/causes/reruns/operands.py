@@ -32,7 +32,12 @@ _TELLING = 4
 _WIDEST = 7
 """The longest axis of a window whose places are tried one by one."""
 _GATES: Mapping[str, int] = {"LSTM": 4, "GRU": 3}
-_SUMMED: Mapping[str, int] = {"Conv": 1, "ConvTranspose": 0, "MatMul": -2, "Gemm": 0}
+_SUMMED: Mapping[str, int] = {
+    **dict.fromkeys(("Conv", "conv1d", "conv2d", "conv3d", "linear", "dense", "Linear"), 1),
+    **dict.fromkeys(("MatMul", "matmul", "bmm", "mm", "__matmul__"), -2),
+    "ConvTranspose": 0,
+    "Gemm": 0,
+}
 """The axis of the second operand along which products are summed."""
 _RECURRENT_OPS, _LENGTHS = ("LSTM", "GRU", "RNN"), 4
 _RECURRENT: Mapping[int, tuple[str, float]] = {
@@ -301,7 +306,7 @@ def _cut_short(view: SampledTensors, op: Op, at: tuple[str, int], operand: Array
             where = slice(length - count, None) if end else slice(count)
             values[(*(slice(None),) * axis, where)] = 0
             side = "last" if end else "first"
-            what = "input channels" if "Conv" in op.type else "products of each sum"
+            what = "input channels" if "conv" in op.type.lower() else "products of each sum"
             words = f"the {side} {count} of {length} {what} left out"
             return Trial("sum_cut_short", words, {name: values})
 
