@@ -60,17 +60,17 @@ def _detached(pairs: CallPairs, op: Op, read: InputRef) -> str:
     """The name of the call that made what *op* has *read*, if that takes a gradient by itself, and
     none came back to the call; else "". Calls between that golden does not have, as ``detach`` is
     one, are gone through, but in another module: its result takes none."""
-    made, around = read.producer, set(pairs.around(op.id))
-    while made is not None and made.op not in pairs.twins:
-        if not around.issuperset(pairs.around(made.op)):
+    source, around = read.producer, set(pairs.around(op.id))
+    while source is not None and source.op not in pairs.twins:
+        if not around.issuperset(pairs.around(source.op)):
             return ""
-        refs = pairs.ops[made.op].inputs[:1]
-        made = refs[0].producer if refs and refs[0] is not None else None
-    if made is None or not pairs.lacks_way_back(made.op):
+        refs = pairs.ops[source.op].inputs[:1]
+        source = refs[0].producer if refs and refs[0] is not None else None
+    if source is None or not pairs.lacks_way_back(source.op):
         return ""
-    maker = pairs.ops[made.op]
+    maker = pairs.ops[source.op]
     takes = texts(maker.attrs.get(TAKES_GRADIENT))
-    return maker.name if f"{_OUTPUT}.{made.port}" in takes else ""
+    return maker.name if f"{_OUTPUT}.{source.port}" in takes else ""
 
 
 def untied_weights(pairs: CallPairs) -> dict[str, str]:

@@ -74,7 +74,7 @@ def test_a_module_is_called_with_the_arguments_of_its_call(tmp_path):
     """An epsilon of 2, which no module has by default."""
     scale, shift = np.linspace(1, 2, 4, dtype=np.float32), np.zeros(4, np.float32)
     x = DRAW.standard_normal((3, 4)).astype(np.float32)
-    made = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 2) * scale
+    expected = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 2) * scale
     module, call = "Module.norm.LayerNorm.forward.0", "Functional.layer_norm.0.forward"
     own = {"weight": {**leaf(scale), "source": f"{module}.parameters.weight"}}
     own["bias"] = {**leaf(shift), "source": f"{module}.parameters.bias"}
@@ -82,16 +82,16 @@ def test_a_module_is_called_with_the_arguments_of_its_call(tmp_path):
         call: {
             "input_args": [leaf(x), [leaf(4)], own["weight"], own["bias"], leaf(2.0)],
             "input_kwargs": {},
-            "output": [{**leaf(made), "md5": "1"}],
+            "output": [{**leaf(expected), "md5": "1"}],
         },
         module: {
             "input_args": [leaf(x)],
             "input_kwargs": {},
-            "output": [{**leaf(made), "md5": "1"}],
+            "output": [{**leaf(expected), "md5": "1"}],
             "parameters": own,
         },
     }
     (tmp_path / "construct.json").write_text(json.dumps({call: module, module: None}))
     values = {"0": x, "parameters.weight": scale, "parameters.bias": shift}
     (seen,) = run_again(tmp_path, calls, values, module)
-    np.testing.assert_allclose(seen, made, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(seen, expected, rtol=1e-5, atol=1e-6)

@@ -107,9 +107,9 @@ def _arguments(graph: ModelGraph, named: Mapping[str, Op]) -> dict[str, dict[str
 
 def _is_one_call(module: Op, call: Op) -> bool:
     """Whether *module* gives what the *call* inside makes of its first argument and parameters."""
-    made = {ref.producer for ref in module.inputs if ref is not None}
+    producers = {ref.producer for ref in module.inputs if ref is not None}
     parameters = {ref.tensor for ref in module.inputs if ref is not None}
-    return not made.isdisjoint(call.makes) and all(
+    return not producers.isdisjoint(call.makes) and all(
         ref is None or ref.tensor in parameters for ref in call.inputs[1:]
     )
 

@@ -51,13 +51,13 @@ def row(*types: str, source: str) -> Callable[[TorchRow], TorchRow]:
     return put
 
 
-def _translated(made: TorchRow, piece: Piece) -> Outputs:
-    """What the row *made* for the op of *piece* gives; of a module that is one call of a function
+def _translated(of_op: TorchRow, piece: Piece) -> Outputs:
+    """What the row *of_op* for the op of *piece* gives; of a module that is one call of a function
     the row of that, which asks for all arguments."""
     call, own = TorchCall(piece), piece.op
     function = str(own.attrs.get(CALLS, own.type))
     if function == own.type or call.type != own.type or function not in ROWS:
-        return made(call)
+        return of_op(call)
     piece.op = replace(own, type=function)
     try:
         return ROWS.entries[piece.op.type].row(piece)
