@@ -67,7 +67,7 @@ def with_calls_judged(data: RunData, splits: Mapping[TensorRef, ErrorSplit]) -> 
     if not is_recorded(data):
         return data
     pairs = CallPairs(data.device, data.golden, data.links, data.comparisons)
-    guilty = {_called(origin.op, pairs) for origin in data.origins}
+    guilty = {origin.op for origin in data.origins}
     reran = {ref.op for ref, split in splits.items() if not split.failure}
     doubted = {ref.op for ref, split in splits.items() if split.guilt is not Guilt.NONE}
     recorded = calls_by_limits(pairs, right=reran - doubted).recorded
@@ -80,6 +80,7 @@ def with_calls_judged(data: RunData, splits: Mapping[TensorRef, ErrorSplit]) -> 
         for op in recorded.causes
         if places[op] < first and (op not in reran or _is_fed_otherwise(pairs.ops[op], labels))
     }
+    blamed = {_called(op, pairs) for op in blamed}
     blamed -= _followers(data.device, blamed)
     untied = untied_weights(pairs)
     labels |= {op: GRADIENT for op in untied if op in blamed}
