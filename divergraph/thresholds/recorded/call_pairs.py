@@ -119,10 +119,11 @@ class CallPairs:
     def lacks_way_back(self, op: str) -> bool:
         """Whether golden has the way back of call *op*, and the device does not."""
         twin = self.twin(op)
-        return twin is not None and CallName.of(twin.name).backward in self._missing_names
+        return twin is not None and CallName.of(twin.name).backward in self.missing_names
 
     @cached_property
-    def _missing_names(self) -> frozenset[str]:
+    def missing_names(self) -> frozenset[str]:
+        """The names of golden's calls that the device does not make."""
         return frozenset(op.name for op in self.missing)
 
     @cached_property

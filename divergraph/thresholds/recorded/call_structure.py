@@ -9,13 +9,20 @@ from divergraph.text.words import counted
 from divergraph.thresholds.recorded.call_pairs import CallPairs
 from divergraph.thresholds.recorded.cause_labels import EXTRA, MISSING, MOVED
 from graphstore.model import Op
+from importers.msprobe.calls import CallName
 from importers.msprobe.job_names import RANK, RANKS, bodies_of, split_rank
 
 
 def other_calls(pairs: CallPairs, op: Op, *, inside: bool) -> tuple[str, str]:
     """What the device calls otherwise near *op*: within it, or before it where it is called:
-    the label and the sentence of a cause, both empty where nothing differs."""
-    missing = [call for call in pairs.missing if _is_near(call, op, pairs, inside=inside)]
+    the label and the sentence of a cause, both empty where nothing differs. Of a call that is
+    missing the way back is missing as well, which is nothing more."""
+    missing = [
+        call
+        for call in pairs.missing
+        if _is_near(call, op, pairs, inside=inside)
+        and pairs.missing_names.isdisjoint(CallName.of(call.name).before)
+    ]
     kinds = {(call.type, call.subgraph) for call in missing}
     between = _between_ranks(missing, pairs)
     missing = between or [c for c in pairs.missing if (c.type, c.subgraph) in kinds]
