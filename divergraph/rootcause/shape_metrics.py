@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
-from divergraph.metrics.metrics import every_metric
-from divergraph.thresholds.verdicts import count
+from divergraph.thresholds.verdicts import OTHER_SHAPE, count
 from divergraph.values.tensor_pair import TensorPair
 from graphstore.contract import RunData
-from graphstore.model import SHAPES_DIFFER, Comparison, Level, Metric, TensorIO, TensorRef
-
-_NONE = every_metric(
-    math.nan,
-    relative_euclidean_distance=math.inf,
-    notes=dict.fromkeys(Metric, SHAPES_DIFFER),
-)
+from graphstore.model import Comparison, Level, Metric, TensorIO, TensorRef
 
 
 def is_reshaped(pair: TensorPair) -> bool:
@@ -52,7 +44,7 @@ def _measured(
         if item.io is TensorIO.OUTPUT and TensorRef(item.op, item.port) in outputs:
             yield replace(
                 item,
-                metrics=_NONE,
+                metrics=OTHER_SHAPE,
                 level=Level.FAIL,
                 failed=(Metric.RELATIVE_EUCLIDEAN_DISTANCE,),
                 reason=None,

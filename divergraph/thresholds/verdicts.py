@@ -10,12 +10,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from divergraph.metrics.metrics import every_metric
 from divergraph.metrics.statistics import BY_STATISTICS
 from graphstore.model import (
+    SHAPES_DIFFER,
     Comparison,
     Counts,
     Level,
     LineageLink,
+    Metric,
     MetricSet,
     Op,
     OpState,
@@ -24,6 +27,13 @@ from graphstore.model import (
     TensorRef,
     Verdict,
 )
+
+OTHER_SHAPE = every_metric(
+    math.nan,
+    relative_euclidean_distance=math.inf,
+    notes=dict.fromkeys(Metric, SHAPES_DIFFER),
+)
+"""The metrics of a tensor of another shape than golden's: as far over every limit as can be."""
 
 
 def outputs_by_op(comparisons: Iterable[Comparison]) -> dict[str, list[Comparison]]:
@@ -107,7 +117,8 @@ def describe_origins(
 ) -> tuple[Origin, ...]:
     """The origins in the order given, with their worst output, their originals and *causes*.
 
-    An op of which no output was compared shows its worst input.
+    An op of which no output was compared shows its worst input; one whose tensors all have other
+    shapes than golden's is as far off as can be.
     """
     wanted = set(origin_ids)
     tensors: dict[str, list[Comparison]] = {}
@@ -120,11 +131,10 @@ def describe_origins(
             originals.setdefault(link.device, []).append(link.original)
     described: list[Origin] = []
     for rank, op_id in enumerate(origin_ids, start=1):
-        outputs = [one for one in tensors[op_id] if one.io is TensorIO.OUTPUT]
-        item = worst(outputs or tensors[op_id])
-        assert item is not None
-        assert item.metrics is not None
-        golden = [item.golden] if item.golden is not None else []
+        compared = tensors.get(op_id, ())
+        item = worst([one for one in compared if one.io is TensorIO.OUTPUT] or compared)
+        metrics = OTHER_SHAPE if item is None or item.metrics is None else item.metrics
+        golden = [item.golden] if item is not None and item.golden is not None else []
         held_against = {ref.op for ref in golden}
         golden += [
             TensorRef(name, -1) for name in originals.get(op_id, ()) if name not in held_against
@@ -134,10 +144,10 @@ def describe_origins(
                 rank,
                 op_id,
                 ops[op_id].type,
-                item.port,
+                0 if item is None else item.port,
                 tuple(golden),
-                item.metrics,
-                item.level or Level.FAIL,
+                metrics,
+                Level.FAIL if item is None or item.level is None else item.level,
                 cause=causes.get(op_id) or None,
             )
         )

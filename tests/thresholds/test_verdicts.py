@@ -158,3 +158,17 @@ def test_counts_leave_out_ops_without_outputs_from_the_tensors():
         1,
         1,
     )
+
+
+def test_a_call_that_reads_and_gives_other_shapes_is_as_far_off_as_can_be():
+    """A T5 without its mask, whose first odd call makes a copy: it ended in a KeyError."""
+    call = Op("copy", "copy", "contiguous")
+    items = [
+        Comparison("copy", io, 0, reason=Reason.SHAPE_MISMATCH)
+        for io in (TensorIO.INPUT, TensorIO.OUTPUT)
+    ]
+    causes = {"copy": "golden calls where"}
+    (origin,) = describe_origins(["copy"], {"copy": call}, items, [], causes)
+    assert (origin.output, origin.level, origin.golden) == (0, Level.FAIL, ())
+    assert origin.metrics.shapes_differ
+    assert origin.cause == "golden calls where"
