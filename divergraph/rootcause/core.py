@@ -26,8 +26,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array, Executor
 from divergraph.jobs.progress import NO_PROGRESS, Progress
-from divergraph.rootcause.arithmetic.families import Family
-from divergraph.rootcause.arithmetic.family_groups import family_of_group
+from divergraph.rootcause.arithmetic.family_groups import products_like
 from divergraph.rootcause.consequences import with_consequences
 from divergraph.rootcause.devices.deciding import Deciding, coarsest
 from divergraph.rootcause.devices.dynamic_choice import with_dynamic_scales
@@ -220,23 +219,13 @@ class _Judging:
         """The groups whose outputs stand out, to be judged again as such."""
         golden = self.run.golden
         types = {group.output: golden.ops[group.golden.op].type for group in groups}
-        families = {group.output: self._products_of(group) for group in groups}
+        families = {group.output: products_like(group, golden) for group in groups}
         options = self.run.options
         for (_, is_quantised, _), suspicions in self.worst.items():
             self.stand_out |= standing_out(suspicions, options, types.__getitem__)
             if not is_quantised:  # what integers lose depends on their values
                 self.stand_out |= unlike_their_family(suspicions, options, families.__getitem__)
         return [group for group in groups if group.output in self.stand_out]
-
-    def _products_of(self, group: Group) -> object:
-        """What the products of *group* err like, None if it has none: those of one family, each way
-        of a recorded call by itself. A way back of convolutions errs like no other: it adds up over
-        channels, places or samples, by the kernel that is fastest for so many. PyTorch rounds each
-        term to bfloat16 where these are few, as those of one channel or of a small image are."""
-        family = family_of_group(group, self.run.golden)
-        direction = self.run.golden.ops[group.golden.op].attrs.get("direction", "forward")
-        convolves = family in (Family.CONVOLUTION, Family.GROUPED, Family.TRANSPOSED)
-        return None if convolves and direction != "forward" else family and (family, direction)
 
     def split_all(self, chunk: Sequence[Group]) -> dict[TensorRef, ErrorSplit]:
         """The splits of a chunk, which is halved as long as memory runs out."""

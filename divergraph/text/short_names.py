@@ -17,9 +17,8 @@ _COMMON = 0.25
 
 class ShortNames:
     """Shortens names of a list: first go parts that many of its *names* have, then the ends of
-    others, as in ``…/fc4/B…rad/…/control_dependency``, so that what tells names apart stays. A call
-    that no other is called like stands for itself: there, the modules around it go before its own
-    parts, as in
+    others, as in ``…/fc4/B…rad/…/control_dependency``, so that what tells names apart stays. Of a
+    recorded call with a name of its own the modules around it go first:
     ``….output.LayerNorm.…/Functional.layer_norm.1.forward``."""
 
     def __init__(self, names: Iterable[str]) -> None:

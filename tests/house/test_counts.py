@@ -210,7 +210,7 @@ COUNTS = (
     # gradients had another call first, or an origin for each module, in all 12 steps of four
     # published models; positions of another shape were within rounding.
     # 115 for modules that are called with the arguments of the call inside: 25 of 1,045 calls of a
-    # published model were not run again, now 3, and a wrong epsilon had two origins; for gradients
+    # published model were not run again, now 2, and a wrong epsilon had two origins; for gradients
     # that stop between two calls; for sums that a recorded product cuts short; half of it tests.
     Count("code lines", code_lines, 152_025, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.

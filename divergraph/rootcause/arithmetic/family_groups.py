@@ -24,6 +24,17 @@ def family_of_group(group: Group, golden: OpGraph) -> Family | None:
     return families.pop() if len(families) == 1 else None
 
 
+def products_like(group: Group, golden: OpGraph) -> object:
+    """What the products of *group* err like, None if it has none: those of one family, each way of
+    a recorded call by itself. A way back of convolutions errs like no other: it adds up over
+    channels, places or samples, by the kernel that is fastest for so many. PyTorch rounds each term
+    to bfloat16 where these are few, as those of one channel or of a small image are."""
+    family = family_of_group(group, golden)
+    direction = golden.ops[group.golden.op].attrs.get("direction", "forward")
+    convolves = family in (Family.CONVOLUTION, Family.GROUPED, Family.TRANSPOSED)
+    return None if convolves and direction != "forward" else family and (family, direction)
+
+
 def groups_by_family(groups: Iterable[Group], golden: OpGraph) -> dict[Family, list[Group]]:
     """The groups that can be run and compute products of one family."""
     by_family: dict[Family, list[Group]] = {}

@@ -94,10 +94,9 @@ def _decay(_: Words, given: dict[str, torch.Tensor]) -> None:
 SETTINGS: dict[str, Callable[[Words, dict[str, torch.Tensor]], None]] = {
     each.__name__.strip("_"): each
     for each in (
-        *(_detached, _behind, _frozen, _untied, _kept, _labels, _places, _scales),
-        _decay,
+        _detached, _behind, _frozen, _untied, _kept, _labels, _places, _scales, _decay,
     )
-}
+}  # fmt: skip
 
 
 class Short(TorchFunctionMode):
